@@ -11,13 +11,12 @@ was made from.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
-import numpy as np
 import polars as pl
 
 from pact_eval._files import read_json, read_text, sha256_of_file
@@ -29,7 +28,7 @@ from pact_eval.calibration.temperatures import (
     calibrator_sha256,
     read_calibrator,
 )
-from pact_eval.custody import TRAINING_RECORD, Hashes, hashes_of, read_training_record
+from pact_eval.custody import TRAINING_RECORD, hashes_of, read_training_record
 from pact_eval.data.opening import manifest_check
 from pact_eval.errors import InputError, RunError, TamperedError, counted, listed
 from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, sha256_of_weights
@@ -533,6 +532,10 @@ FamilyRole = Literal["train", "selection", "calibration", "thresholds", "evaluat
 
 FAMILY_ROLES: Final[tuple[FamilyRole, ...]] = get_args(FamilyRole)
 
+_OTHER_ROLES: Final[Mapping[str, FamilyRole]] = {
+    "calibration": "calibration",
+    "selection": "selection",
+}
 _NAMES: Final = 3
 
 
@@ -576,24 +579,6 @@ class FamilyRoles:
         return any(role.shared for role in self.roles)
 
 
-@dataclass
-class _Used:
-    sources: dict[str, None] = field(default_factory=dict)
-    hashes: list[Hashes] = field(default_factory=list)
-    names: dict[int, str] = field(default_factory=dict)
-
-    def add(self, source: str, names: Iterable[str]) -> None:
-        texts = [*names]
-        hashes = hashes_of(texts)
-        self.sources[source] = None
-        self.hashes.append(hashes)
-        self.names |= dict(zip(hashes.tolist(), texts, strict=True))
-
-    @property
-    def all(self) -> Hashes:
-        return np.unique(np.concatenate(self.hashes))
-
-
 def family_roles(
     runs: Sequence[RunFolder], *, adapter: Path | None = None, choices: Sequence[Path] = ()
 ) -> tuple[FamilyRoles, ...]:
@@ -621,56 +606,55 @@ def family_roles(
 def _roles_of_adapter(
     runs: Sequence[RunFolder], adapter: Path | None, choices: Sequence[Path]
 ) -> FamilyRoles:
-    used: dict[FamilyRole, _Used] = {role: _Used() for role in FAMILY_ROLES}
     named = runs[0].provenance.adapter_folder
     folder = adapter or (None if named is None else Path(named))
     record = None if folder is None or not folder.is_dir() else read_training_record(folder)
-    for role, data in () if record is None else record.roles.items():
-        used[role].sources |= dict.fromkeys(file.name for file in data.files)
-        used[role].hashes.append(data.hashes("families"))
+    hashes: dict[FamilyRole, set[int]] = {}
+    sources: dict[FamilyRole, dict[str, None]] = {}
+    names: dict[int, str] = {}
+    for stated, data in () if record is None else record.roles.items():
+        sources[stated] = dict.fromkeys(file.name for file in data.files)
+        hashes[stated] = {*data.hashes("families").tolist()}
+    for used_for, source, families in _uses(runs, choices):
+        own = dict(zip(hashes_of(families).tolist(), families, strict=True))
+        sources.setdefault(used_for, {})[source] = None
+        hashes.setdefault(used_for, set()).update(own)
+        names |= own
+    roles = []
+    for role in (role for role in FAMILY_ROLES if role in hashes):
+        shared: dict[FamilyRole, set[int]] = {
+            other: hashes[role] & hashes[other]
+            for other in FAMILY_ROLES
+            if other != role and other in hashes
+        }
+        met = sorted(names[digest] for digest in set().union(*shared.values()) if digest in names)
+        counts = {other: len(both) for other, both in shared.items() if both}
+        row = RoleOfFamilies(
+            role, tuple(sources[role]), len(hashes[role]), counts, tuple(met[:_NAMES])
+        )
+        roles.append(row)
+    return FamilyRoles(named or "", tuple(roles), record is not None)
+
+
+def _uses(
+    runs: Sequence[RunFolder], choices: Sequence[Path]
+) -> Iterator[tuple[FamilyRole, str, list[str]]]:
+    """Yield role, source and families of runs, of their calibrators, and of files of choices."""
     for run in runs:
         families = dict.fromkeys(read_any_run(run).predictions.family.tolist())
-        used[_role(run)].add(run.place, [family for family in families if family])
+        role = _OTHER_ROLES.get(run.provenance.role or "", "evaluation")
+        yield role, run.place, [family for family in families if family]
         file = run.folder / CALIBRATION_NAME
         if file.exists():
-            fitted = Members.of_fit(read_calibrator(file)).families
-            used["calibration"].add(str(file), sorted(fitted))
+            yield "calibration", str(file), sorted(Members.of_fit(read_calibrator(file)).families)
     for path in choices:
-        used["thresholds"].add(str(path), _chosen_on(path))
-    present = {role: data for role, data in used.items() if data.hashes}
-    return FamilyRoles(
-        named or "", tuple(_row(role, present) for role in present), record is not None
-    )
-
-
-def _role(run: RunFolder) -> FamilyRole:
-    for role in ("calibration", "selection"):
-        if run.provenance.role == role:
-            return role
-    return "evaluation"
-
-
-def _row(role: FamilyRole, used: Mapping[FamilyRole, _Used]) -> RoleOfFamilies:
-    own = used[role].all
-    shared = {other: np.intersect1d(own, data.all) for other, data in used.items() if other != role}
-    met = np.unique(np.concatenate([*shared.values(), own[:0]])).tolist()
-    text_of_hash = {name: text for data in used.values() for name, text in data.names.items()}
-    return RoleOfFamilies(
-        role,
-        tuple(used[role].sources),
-        len(own),
-        {other: len(both) for other, both in shared.items() if len(both)},
-        tuple(sorted(text_of_hash[digest] for digest in met if digest in text_of_hash)[:_NAMES]),
-    )
-
-
-def _chosen_on(path: Path) -> list[str]:
-    value = read_json(path)
-    chosen = value.get("chosen_on") if isinstance(value, dict) else None
-    families = chosen.get("families") if isinstance(chosen, dict) else None
-    if not isinstance(families, list) or not all(isinstance(name, str) for name in families):
-        raise InputError(f"{path}: expected a file of thresholds or of answer sets")
-    return [str(name) for name in families]
+        value = read_json(path)
+        chosen = value.get("chosen_on") if isinstance(value, dict) else None
+        chosen_families = chosen.get("families") if isinstance(chosen, dict) else None
+        names = chosen_families if isinstance(chosen_families, list) else [None]
+        if not all(isinstance(name, str) for name in names):
+            raise InputError(f"{path}: expected a file of thresholds or of answer sets")
+        yield "thresholds", str(path), [str(name) for name in names]
 
 
 PAGE_ELEMENT: Final = "page-digest"
@@ -713,25 +697,27 @@ def verify_report(path: Path, folders: Sequence[Path]) -> CheckedReport:
         TamperedError: a run has changed since it was sealed.
     """
     held = tuple(_digests(path))
-    digests = {run.folder: seal_digest(run.seal) for run in open_runs(folders)}
-    named = {str(run.get("run")): str(run.get("arm")) for report in held for run in _runs(report)}
+    recorded = [run for report in held for run in _runs(report)]
+    arms = {str(run.get("run")): str(run.get("arm")) for run in recorded}
+    given = [(seal_digest(run.seal), run.folder) for run in open_runs(folders)]
+    folder_of = dict(given)
     reasons = [
         f"{arm}: the report was made from run {digest[:12]}, which is not among those given"
-        for digest, arm in named.items()
-        if digest not in digests.values()
+        for digest, arm in arms.items()
+        if digest not in folder_of
     ]
     reasons += [
         f"{shown(folder)}: run {digest[:12]} is not in the report"
-        for folder, digest in digests.items()
-        if digest not in named
+        for digest, folder in given
+        if digest not in arms
     ]
-    calibrators = {
-        digest: (folder, _calibrator_sha256(folder)) for folder, digest in digests.items()
-    }
-    for run in (run for report in held for run in _runs(report)):
-        folder, calibrator = calibrators.get(str(run.get("run")), (path, run.get("calibrator")))
-        if calibrator != run.get("calibrator"):
-            reasons.append(f"{shown(folder / CALIBRATION_NAME)}: not the calibrator of the report")
+    for run in recorded:
+        folder = folder_of.get(str(run.get("run")))
+        file = None if folder is None else folder / CALIBRATION_NAME
+        if file is not None:
+            calibrator = calibrator_sha256(read_calibrator(file)) if file.exists() else None
+            if calibrator != run.get("calibrator"):
+                reasons.append(f"{shown(file)}: not the calibrator of the report")
     for report in held:
         content = {key: value for key, value in report.items() if key != "sha256"}
         if sha256_of_json(content) != report.get("sha256"):
@@ -739,23 +725,18 @@ def verify_report(path: Path, folders: Sequence[Path]) -> CheckedReport:
     return CheckedReport(path, tuple(str(report.get("sha256")) for report in held), tuple(reasons))
 
 
-def _calibrator_sha256(folder: Path) -> str | None:
-    path = folder / CALIBRATION_NAME
-    return calibrator_sha256(read_calibrator(path)) if path.exists() else None
-
-
 def _digests(path: Path) -> Iterator[dict[str, Json]]:
+    """Yield what a page, a report or each of a list of reports holds under `digest`."""
     text = read_text(path)
     match = _IN_PAGE.search(text)
     try:
-        value = loads(match[1] if match else text)
+        value: Any = loads(match[1] if match else text)
     except ValueError as error:
         message = f"{path}: expected a page or JSON of `pact-eval report` ({error})"
         raise InputError(message) from None
-    whole = value if isinstance(value, dict) else {}
-    listed = whole.get("runs")
-    several = match is None and isinstance(listed, list)
-    reports = listed if several and isinstance(listed, list) else [whole]
+    reports = [value]
+    if match is None and isinstance(value, dict) and isinstance(value.get("runs"), list):
+        reports = value["runs"]
     for report in reports:
         digest = report.get("digest") if match is None and isinstance(report, dict) else report
         if not isinstance(digest, dict):

@@ -96,8 +96,8 @@ def check_balance(index: Index, findings: Collector) -> CheckResult:
     """
     positions = tuple(
         position
-        for (_, kind), frame in index.frame.group_by("file", "kind", maintain_order=True)
-        for position in _positions(frame, index.files[frame["file"][0]].name, str(kind))
+        for (file, kind), frame in index.frame.group_by("file", "kind", maintain_order=True)
+        for position in _positions(frame, index.files[file].name, str(kind))
     )
     for test in positions:
         if test.p_value * len(positions) < _LEVEL and test.references > _RATIO * test.expected:
@@ -108,7 +108,12 @@ def check_balance(index: Index, findings: Collector) -> CheckResult:
                 f"about {test.expected:.0f} references of {test.kind} records at position {letter}",
                 f"{test.references:,} ({test.references / test.expected:.2f} times as many)",
             )
-    _compare_kinds(index, findings)
+    kinds = dict(index.frame.group_by("file").agg(pl.col("kind").unique()).iter_rows())
+    every = set().union(*kinds.values())
+    for number, file in enumerate(index.files):
+        if missing := every.difference(kinds.get(number, every)):
+            actual = f"no {', '.join(sorted(missing))} records"
+            findings.add("kind-missing", Place(file.name), "the kinds of the other files", actual)
     groups = tuple(
         group for by in ("kind", "domain", "source_family") for group in _groups(index, by)
     )
@@ -155,19 +160,6 @@ def _binomial_masses(n: int, probability: float) -> npt.NDArray[np.float64]:
     return np.exp(ways + xlogy(k, probability) + xlog1py(n - k, -probability))
 
 
-def _compare_kinds(index: Index, findings: Collector) -> None:
-    kinds = {
-        file.name: set(index.frame.filter(pl.col("file") == n)["kind"].unique())
-        for n, file in enumerate(index.files)
-    }
-    every = set().union(*kinds.values())
-    for name, kinds_of_file in kinds.items():
-        if kinds_of_file and kinds_of_file != every:
-            missing = ", ".join(sorted(every - kinds_of_file))
-            others = "the kinds of the other files"
-            findings.add("kind-missing", Place(name), others, f"no {missing} records")
-
-
 def _groups(index: Index, by: str) -> list[Group]:
     table = (
         index.frame.group_by("file", by, maintain_order=True)
@@ -191,17 +183,11 @@ def _groups(index: Index, by: str) -> list[Group]:
 CHECK: Final[Check[DataContext]] = Check(
     name="balance",
     question="Is the reference spread over kinds, domains and answer positions?",
-    run=lambda context: check_balance(context.index, context.collector("balance")),
+    run=lambda context, findings: check_balance(context.index, findings),
     needs=("records",),
     cost=0.05,
     codes={
-        "position-favoured": (
-            "warning",
-            "An answer position holds the right answer far more often than chance.",
-        ),
-        "kind-missing": (
-            "note",
-            "A kind occurs in the training data and not in the evaluation data, or vice versa.",
-        ),
+        "position-favoured": ("warning", "An answer position is right far more often than chance."),
+        "kind-missing": ("note", "A kind occurs in some files and not in others."),
     },
 )

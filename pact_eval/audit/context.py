@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 
 from pact_eval._choices import FINDINGS_KEPT, MOST_EDIT_WORDS, NEAR_DUPLICATE
 from pact_eval._files import sha256_of_file
-from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.parts import FamilyLook, StartLook, look_at_families
+from pact_eval.audit.findings import Collector
 from pact_eval.audit.schema import SchemaScan
 from pact_eval.data.files import (
     MANIFEST_NAME,
@@ -30,8 +28,6 @@ from pact_eval.data.index import Index, build_index
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.errors import InputError
 from pact_eval.hub import located, short_name
-
-Look = TypeVar("Look", bound=FamilyLook)
 
 
 @dataclass(frozen=True)
@@ -184,15 +180,13 @@ class DataContext:
         source: files and manifest.
         settings: what the checks allow.
         index: one row per record, and a way to read the records again.
-        scan: what the parser said about the lines while the index was built.
-        looks: by name of the checks that run, what makes their looks at families.
+        collectors: by check, what has seen records or families before the check runs.
     """
 
     source: DatasetSource
     settings: DataAuditSettings
     index: Index
-    scan: SchemaScan
-    looks: Mapping[str, Callable[[DataContext], StartLook]] = field(default_factory=dict)
+    collectors: dict[str, Collector] = field(default_factory=dict)
 
     @classmethod
     def read(cls, source: DatasetSource, settings: DataAuditSettings) -> DataContext:
@@ -201,36 +195,12 @@ class DataContext:
         Raises:
             InputError: a file cannot be read.
         """
-        scan = SchemaScan(Collector("schema", settings.keep))
-        return cls(source, settings, build_index(source.files, scan), scan)
-
-    def looked(self, check: str, look: Callable[[DataContext], Callable[[], Look]]) -> list[Look]:
-        """Return what the looks of a check saw of every part of the dataset, in order.
-
-        The first call looks at every family, for all checks of `looks`.
-
-        Args:
-            check: its name.
-            look: makes what makes its looks; that of `looks` if the check is in it.
-
-        Raises:
-            InputError: a file has changed since the index was built.
-        """
-        looked = self._looked if check in self.looks else self._looks_of({check: look})
-        return cast("list[Look]", looked[check])
-
-    @functools.cached_property
-    def _looked(self) -> dict[str, list[FamilyLook]]:
-        return self._looks_of(self.looks)
-
-    def _looks_of(
-        self, looks: Mapping[str, Callable[[DataContext], StartLook]]
-    ) -> dict[str, list[FamilyLook]]:
-        return look_at_families(self.index, {name: look(self) for name, look in looks.items()})
+        scan = SchemaScan("schema", settings.keep)
+        return cls(source, settings, build_index(source.files, scan), {"schema": scan})
 
     def collector(self, check: str) -> Collector:
-        """Return an empty collector for the findings of a check."""
-        return Collector(check, self.settings.keep)
+        """Return the collector of a check, with what it has seen before the check runs."""
+        return self.collectors.get(check) or Collector(check, self.settings.keep)
 
     def rng(self) -> np.random.Generator:
         """Return a generator started from the seed: every check draws the same numbers."""
@@ -244,7 +214,3 @@ class DataContext:
             return None if self.settings.tokenizer else "no --tokenizer given"
         has_manifest = self.source.manifest or self.source.manifest_missing
         return None if has_manifest else "no --manifest given"
-
-    def skipped(self, check: str, reason: str) -> CheckResult:
-        """Return the result of a check that did not run."""
-        return self.collector(check).skipped(reason)

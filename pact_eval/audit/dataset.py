@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
+
+import polars as pl
 
 from pact_eval.audit import (
     balance,
@@ -19,8 +21,8 @@ from pact_eval.audit import (
     shortcuts,
 )
 from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource
-from pact_eval.audit.findings import TAMPERED, Check, CheckResult, Leak
-from pact_eval.audit.parts import is_shared
+from pact_eval.audit.findings import Check, CheckResult, Leak, tampering
+from pact_eval.audit.parts import is_shared, look_at_families
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.data.labelled.plain import plain_files
 from pact_eval.data.labelled.reader import LabelledData
@@ -63,9 +65,9 @@ class DataAudit(Framed, Writable):
     labelled: tuple[LabelledData, ...] = field(default=(), repr=False)
 
     @property
-    def tampered(self) -> bool:
-        """Whether a hash does not match."""
-        return any(code in TAMPERED for check in self.checks for code in check.counts)
+    def tampering(self) -> str | None:
+        """What a hash that does not match shows; None if all match."""
+        return tampering(self.checks)
 
     @property
     def leaks(self) -> tuple[Leak, ...]:
@@ -104,55 +106,43 @@ def audit_data(source: DatasetSource, settings: DataAuditSettings) -> DataAudit:
 
 def _audit_records(source: DatasetSource, settings: DataAuditSettings) -> DataAudit:
     """Audit files of the full format."""
-    selected = [name for name in DATA_CHECKS if settings.only is None or name in settings.only]
-    skipped = {"tokenizer"} if settings.tokenizer is None else set()
-    costs = {
-        name: DATA_CHECKS[name].cost
-        for name in selected
-        if not skipped & {*DATA_CHECKS[name].needs}
-    }
-    with step("Auditing", _READING_COST + sum(costs.values())):
-        with step("reading", counts=_READING_COST):
-            looks = {name: DATA_CHECKS[name].look for name in selected}
-            context = replace(
-                DataContext.read(source, settings),
-                looks={name: look for name, look in looks.items() if look is not None},
-            )
-        index = context.index
-        if schema.CHECK.name not in selected and index.is_incomplete:
-            # No other check reports lines that could not be read.
-            selected.insert(0, schema.CHECK.name)
-        with _start_apart(selected, context) as started:
-            results = []
-            for name in selected:
-                with step(name, counts=costs.get(name, 0.0)):
-                    begun = started.get(name)
-                    check = DATA_CHECKS[name]
-                    results.append(begun() if begun else check.result(context))
-    n_families = [
-        index.frame.filter(file=number)["family"].n_unique() for number in range(len(index.files))
+    checks = [
+        check
+        for name, check in DATA_CHECKS.items()
+        if settings.only is None or name in settings.only
     ]
-    return DataAudit(
-        *(index.files, index.facts, tuple(n_families), tuple(results)), source, settings
-    )
-
-
-@contextmanager
-def _start_apart(
-    names: Sequence[str], context: DataContext
-) -> Iterator[dict[str, Callable[[], CheckResult]]]:
-    """Start checks that work on one core for long, if the dataset is large.
-
-    Yields:
-        By name of such a check, what waits for its result. All others run here.
-    """
-    checks = [DATA_CHECKS[name] for name in names]
-    works = {
-        check.name: check.apart(context)
+    costs = {
+        check.name: 0 if "tokenizer" in check.needs and settings.tokenizer is None else check.cost
         for check in checks
-        if check.apart is not None and check.lacks(context) is None
     }
-    if len(checks) == 1 or not is_shared(len(context.index)):
-        works = {}
-    with ExitStack() as processes:
-        yield {name: processes.enter_context(another_process(work)) for name, work in works.items()}
+    with step("Auditing", _READING_COST + sum(costs.values())), ExitStack() as processes:
+        with step("reading", counts=_READING_COST):
+            context = DataContext.read(source, settings)
+        index = context.index
+        if schema.CHECK not in checks and index.is_incomplete:
+            # No other check reports lines that could not be read.
+            checks.insert(0, schema.CHECK)
+        begun = {
+            check.name: processes.enter_context(another_process(partial(check.result, context)))
+            for check in checks
+            if check.apart and len(checks) > 1 and is_shared(len(index))
+        }
+        results = []
+        for check in checks:
+            with step(check.name, counts=costs.get(check.name, 0)):
+                if check.look is not None and check.name not in context.collectors:
+                    looks = {other.name: other.look(context) for other in checks if other.look}
+                    look_at_families(index, looks)
+                    context.collectors.update(looks)
+                wait = begun.get(check.name)
+                results.append(wait() if wait else check.result(context))
+    families = index.frame.group_by("file").agg(pl.col("family").n_unique())
+    n_families = dict(families.iter_rows())
+    return DataAudit(
+        files=index.files,
+        facts=index.facts,
+        families=tuple(n_families.get(number, 0) for number in range(len(index.files))),
+        checks=tuple(results),
+        source=source,
+        settings=settings,
+    )

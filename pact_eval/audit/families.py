@@ -2,51 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
 from typing import Final
 
 from pact_eval._json import Json, dumps
 from pact_eval.audit.context import DataContext
-from pact_eval.audit.findings import Check, CheckResult, Collector
-from pact_eval.data.diff import WordDiff, edited_words, same_words, word_diff
+from pact_eval.audit.findings import Check, CheckResult, Collector, FamilyCollector
+from pact_eval.data.diff import edited_words, same_words, word_diff
 from pact_eval.data.index import Located
 from pact_eval.data.records import LeafPath, defaults_of_record
 from pact_eval.errors import counted
-
-_LABELS = ("split", "domain", "source_family")
-
-
-def check_families(context: DataContext) -> CheckResult:
-    """Check the members of every family of every file.
-
-    Args:
-        context: the dataset; its records are read again.
-
-    Returns:
-        The result.
-
-    Raises:
-        InputError: a file has changed since the index was built.
-    """
-    findings = context.collector("families")
-    n_families = unpaired = 0
-    for part in context.looked("families", _look):
-        findings.join(part.findings)
-        n_families += part.families
-        unpaired += part.unpaired
-    result = findings.result(counted(n_families, "family"))
-    if not unpaired:
-        return result
-    all_of_them = (
-        "no record" if unpaired == n_families else f"{counted(unpaired, 'group')} of which none"
-    )
-    return replace(result, skipped=f"{all_of_them} says that it belongs to a pair")
-
-
-def _look(context: DataContext) -> Callable[[], _FamilyCheck]:
-    return partial(_FamilyCheck, context.settings.keep, context.settings.max_edit_words)
 
 
 def pair_of(members: Sequence[Located]) -> tuple[Located, Located] | None:
@@ -57,125 +22,119 @@ def pair_of(members: Sequence[Located]) -> tuple[Located, Located] | None:
     return by_variant["base"], by_variant["counterfactual"]
 
 
-class _FamilyCheck:
-    """Looks at families, and counts them."""
+class Families(FamilyCollector):
+    """Looks at families; counts them, and those that do not say that they are pairs."""
 
-    def __init__(self, keep: int, max_edit_words: int) -> None:
-        self.findings = Collector("families", keep)
-        self._add = self.findings.add
-        self.families = 0
-        self.unpaired = 0
-        self._max_edit_words = max_edit_words
+    def __init__(self, context: DataContext) -> None:
+        super().__init__("families", context.settings.keep)
+        self._max_edit_words = context.settings.max_edit_words
 
     def family(self, members: Sequence[Located]) -> None:
         """Look at one family of one file; its records are in the order of the file."""
-        self.families += 1
+        self.numbers["families"] += 1
         if all("variant" in defaults_of_record(member.record) for member in members):
-            self.unpaired += 1
+            self.numbers["unpaired"] += 1
             return
-        last = members[-1]
-        pair = pair_of(members)
+        last, pair = members[-1], pair_of(members)
         if pair is not None:
-            self._check_labels(*pair)
             self._check_question(*pair)
             self._check_context(*pair)
         elif len(members) != 2:
-            self._add("family-size", last.place, "two members", f"{len(members)}")
+            self.add("family-size", last.place, "two members", f"{len(members)}")
         else:
             variants = " and ".join(sorted(member.record.variant for member in members))
-            self._add("family-variants", last.place, "one base and one counterfactual", variants)
-
-    def _check_labels(self, base: Located, other: Located) -> None:
-        for label in _LABELS:
-            expected, actual = getattr(base.record, label), getattr(other.record, label)
-            if expected != actual:
-                self._add("family-labels", other.place, f"{label} {expected}", actual)
+            self.add("family-variants", last.place, "one base and one counterfactual", variants)
 
     def _check_question(self, base: Located, other: Located) -> None:
-        answers = [
+        for label in ("split", "domain", "source_family"):
+            expected, actual = getattr(base.record, label), getattr(other.record, label)
+            if expected != actual:
+                self.add("family-labels", other.place, f"{label} {expected}", actual)
+        keys, other_keys = (
             [answer.key for answer in member.record.field.answers] for member in (base, other)
-        ]
-        if answers[0] != answers[1]:
-            listed = [", ".join(keys) for keys in answers]
-            self._add("answers-differ", other.place, f"the answers {listed[0]}", listed[1])
-        elif _question(base) != _question(other):
-            diff = word_diff(_question(base), _question(other))
+        )
+        if keys != other_keys:
+            expected, actual = f"the answers {', '.join(keys)}", ", ".join(other_keys)
+            self.add("answers-differ", other.place, expected, actual)
+            return
+        # All of the input except the context.
+        question, other_question = (
+            dumps({key: item for key, item in member.value["input"].items() if key != "state"})  # type: ignore[union-attr]
+            for member in (base, other)
+        )
+        if question != other_question:
+            diff = word_diff(question, other_question)
             expected = "the base record's question and criteria, to the byte"
-            self._add("question-differs", other.place, expected, "another wording", diff)
-        if answers[0] == answers[1] and base.record.reference == other.record.reference:
-            key = answers[0][base.record.reference or 0]
-            self._add("reference-same", other.place, "another reference than the base's", key)
+            self.add("question-differs", other.place, expected, "another wording", diff)
+        if base.record.reference == other.record.reference:
+            key = keys[base.record.reference or 0]
+            self.add("reference-same", other.place, "another reference than the base's", key)
 
     def _check_context(self, base: Located, other: Located) -> None:
+        place = other.place
         differing = _differing_leaves(base.record.state, other.record.state)
         if differing is None:
             actual = "other keys, items or values that are not text"
-            self._add("context-shape", other.place, "contexts that differ in one leaf", actual)
+            self.add("context-shape", place, "contexts that differ in one leaf", actual)
         elif len(differing) > 1:
-            actual = f"{len(differing)}: {', '.join(_dotted(path) for path, _, _ in differing)}"
+            paths = (".".join(map(str, path)) for path, _, _ in differing)
             expected = "contexts that differ in one string leaf"
-            self._add("context-shape", other.place, expected, actual, _join_diffs(differing))
+            lefts, rights = zip(*(texts for _, *texts in differing), strict=True)
+            diff = word_diff("\n".join(lefts), "\n".join(rights))
+            actual = f"{len(differing)}: {', '.join(paths)}"
+            self.add("context-shape", place, expected, actual, diff)
         else:
-            texts = differing[0][1:] if differing else ("", "")
-            edited = edited_words(*texts)
-            if same_words(*texts):
+            left, right = differing[0][1:] if differing else ("", "")
+            edited = edited_words(left, right)
+            if same_words(left, right):
                 actual = "only punctuation, case or spaces differ" if differing else "the same text"
-                self._add("context-same", other.place, "an edited word in the context", actual)
+                self.add("context-same", place, "an edited word in the context", actual)
             elif edited > self._max_edit_words:
                 expected = f"an edit of {self._max_edit_words} words at most"
-                self._add("edit-too-long", other.place, expected, f"{edited}", word_diff(*texts))
+                self.add("edit-too-long", place, expected, f"{edited}", word_diff(left, right))
 
 
-def _question(member: Located) -> str:
-    """Render all of the input except the context."""
-    inputs = member.value["input"]
-    rest = {key: item for key, item in inputs.items() if key != "state"}  # type: ignore[union-attr]
-    return dumps(rest)
-
-
-_Differing = list[tuple[LeafPath, str, str]]
-
-
-def _differing_leaves(left: Json, right: Json) -> _Differing | None:
+def _differing_leaves(
+    left: Json, right: Json, path: LeafPath = ()
+) -> list[tuple[LeafPath, str, str]] | None:
     """Return (path, left, right) of the differing string leaves; None if other parts differ too.
 
     Other parts are keys, their order, numbers, and how values nest.
     """
-    differing: _Differing = []
-    return differing if _compare(left, right, (), differing) else None
-
-
-def _compare(left: Json, right: Json, path: LeafPath, differing: _Differing) -> bool:
-    """Note the differing string leaves; return whether the rest is equal."""
     if isinstance(left, str) and isinstance(right, str):
-        if left != right:
-            differing.append((path, left, right))
-        return True
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(
-            _compare(a, b, (*path, place), differing)
-            for place, (a, b) in enumerate(zip(left, right, strict=True))
+        return [] if left == right else [(path, left, right)]
+    parts: list[tuple[Json, Json, int | str]]
+    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        parts = [*zip(left, right, range(len(left)), strict=True)]
+    elif isinstance(left, dict) and isinstance(right, dict) and [*left] == [*right]:
+        parts = [*zip(left.values(), right.values(), left, strict=True)]
+    else:
+        return [] if dumps(left) == dumps(right) else None  # 1, 1.0 and true differ
+    leaves = []
+    for one, other, key in parts:
+        inside = _differing_leaves(one, other, (*path, key))
+        if inside is None:
+            return None
+        leaves += inside
+    return leaves
+
+
+def _run(_: DataContext, families: Collector) -> CheckResult:
+    n_families, unpaired = families.numbers["families"], families.numbers["unpaired"]
+    skipped = None
+    if unpaired:
+        them = (
+            "no record" if unpaired == n_families else f"{counted(unpaired, 'group')} of which none"
         )
-    if isinstance(left, dict) and isinstance(right, dict):
-        return list(left) == list(right) and all(
-            _compare(item, right[key], (*path, key), differing) for key, item in left.items()
-        )
-    return dumps(left) == dumps(right)  # 1, 1.0 and true differ
-
-
-def _dotted(path: LeafPath) -> str:
-    return ".".join(map(str, path))
-
-
-def _join_diffs(differing: Sequence[tuple[LeafPath, str, str]]) -> WordDiff:
-    return word_diff("\n".join(a for _, a, _ in differing), "\n".join(b for _, _, b in differing))
+        skipped = f"{them} says that it belongs to a pair"
+    return families.result(counted(n_families, "family"), skipped=skipped)
 
 
 CHECK: Final[Check[DataContext]] = Check(
     name="families",
     question="Does each family have two members, one small edit apart, with different references?",
-    run=check_families,
-    look=_look,
+    run=_run,
+    look=Families,
     codes={
         "family-size": ("error", "A pair does not have exactly two members."),
         "family-variants": ("error", "The members are not one base and one counterfactual."),

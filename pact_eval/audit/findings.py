@@ -3,7 +3,8 @@
 A check answers one question. Its file holds its entry, a `Check`, and the function that looks at a
 dataset or an adapter folder, adds findings to a `Collector` and returns the collector's
 `CheckResult`. The first few findings of each code are kept in full and all of them are counted, so
-a file in which every line is bad costs no memory.
+a file in which every line is bad costs no memory. A check that sees records or families one by one,
+some of them in other processes, is a subclass of `Collector`.
 
 To add a check of datasets, write such a file, import it in `dataset.py`, and list its name in
 `DATA_CHECK_NAMES` (`_choices.py`); for adapters, list it in `adapter/audit.py`. `--only`, the
@@ -13,20 +14,31 @@ result, the JSON and the terminal report then have it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from pact_eval._choices import Severity
-from pact_eval.audit.parts import FamilyLook
+from pact_eval._typing import BoolArray
 from pact_eval.data.diff import WordDiff
+from pact_eval.data.index import Index, Located
 from pact_eval.errors import Place
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
 """Worst first."""
 
-TAMPERED: Final = frozenset({"hash-mismatch", "fingerprint-mismatch"})
-"""Codes of content that is not what was hashed; they give the exit code of tampering."""
+_OTHER_FILES: Final = "hashes differ from those in the manifest"
+TAMPERED: Final[Mapping[str, str]] = {
+    "hash-mismatch": _OTHER_FILES,
+    "fingerprint-mismatch": _OTHER_FILES,
+    "base-differs": "the base's weights are not those that the adapter names",
+    "training-base-differs": "the base's weights are not those of the training",
+    "training-edited": "the training record was edited, or belongs to another adapter",
+    "training-other-weights": "the training record belongs to other weights",
+}
+"""Codes of content that is not what was hashed, with what they show; they give the exit code of
+tampering."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +77,10 @@ def plain_check(name: str) -> str:
     return _PLAIN_CHECKS.get(name, name)
 
 
-def codes_of(check: str) -> tuple[str, ...]:
-    """Return the codes of a check, in the order of its entry."""
-    return tuple(name for name, code in CODES.items() if code.check == check)
+def codes_of(check: str, severity: Severity) -> tuple[str, ...]:
+    """Return the codes of a check of a severity, in the order of its entry."""
+    codes = CODES.items()
+    return tuple(name for name, code in codes if (code.check, code.severity) == (check, severity))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +137,15 @@ class Leak:
     families: tuple[str, ...]
 
 
+def leak_of(index: Index, number: int, rows: BoolArray, sources: Sequence[str]) -> Leak:
+    """Return the leak of a file of an index: those of its records that are among the rows."""
+    leaked = index.frame.filter(rows & (index.frame["file"].to_numpy() == number))
+    families = leaked["family"].unique(maintain_order=True)
+    sha256 = index.facts[number].sha256
+    name = index.files[number].name
+    return Leak(name, sha256, tuple(sources), tuple(leaked["id"]), tuple(families))
+
+
 @dataclass(frozen=True)
 class CheckResult:
     """The result of one check.
@@ -159,70 +181,7 @@ class CheckResult:
 
     def codes(self, severity: Severity) -> list[str]:
         """Return the codes of a severity that were found, in the order of the check's entry."""
-        codes = [code for code in self.counts if CODES[code].severity == severity]
-        return sorted(codes, key=codes_of(self.check).index)
-
-
-class Context(Protocol):
-    """Subject of checks: a dataset, or an adapter folder."""
-
-    def lacks(self, need: str) -> str | None:
-        """Say why something that a check needs is not available; None if it is."""
-
-    def skipped(self, check: str, reason: str) -> CheckResult:
-        """Return the result of a check that did not run."""
-
-
-C = TypeVar("C", bound=Context)
-
-
-@dataclass(frozen=True)
-class Check(Generic[C]):
-    """One entry of a registry.
-
-    Attributes:
-        name: one word, as in `--only NAME`.
-        question: what the check answers.
-        run: looks at the context and returns what it found.
-        codes: severity and meaning of each code that its findings can carry.
-        needs: what the context must have; without it the check is skipped, with the reason.
-        look: for a context, what makes looks at families; None if the check does not look at
-            families. Checks that run together share one pass over the families.
-        apart: for a context, what makes the result of `run` in a process of its own, while other
-            checks run; it can be pickled. None if the check does not work on one core for long.
-        cost: time that it takes for 100,000 records, relative to reading them; for the time left.
-    """
-
-    name: str
-    question: str
-    run: Callable[[C], CheckResult]
-    codes: Mapping[str, tuple[Severity, str]]
-    needs: tuple[str, ...] = ()
-    look: Callable[[C], Callable[[], FamilyLook]] | None = None
-    apart: Callable[[C], Callable[[], CheckResult]] | None = None
-    cost: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Add the codes to `CODES`.
-
-        Raises:
-            ValueError: another check has one of them.
-        """
-        taken = [code for code in self.codes if code in CODES and CODES[code].check != self.name]
-        if taken:
-            raise ValueError(f"check {self.name}: codes are taken: {', '.join(taken)}")
-        for code, (severity, meaning) in self.codes.items():
-            CODES[code] = Code(self.name, severity, meaning)
-
-    def result(self, context: C) -> CheckResult:
-        """Run the check, or say why it cannot run."""
-        reason = self.lacks(context)
-        return self.run(context) if reason is None else context.skipped(self.name, reason)
-
-    def lacks(self, context: C) -> str | None:
-        """Say why the check cannot run; None if it can."""
-        reasons = map(context.lacks, self.needs)
-        return next((reason for reason in reasons if reason is not None), None)
+        return [code for code in codes_of(self.check, severity) if code in self.counts]
 
 
 class Collector:
@@ -231,6 +190,9 @@ class Collector:
     Args:
         check: its name; codes of other checks are refused.
         keep: findings of each code that are kept in full.
+
+    Attributes:
+        numbers: what a subclass counts besides findings.
 
     Examples:
         >>> collector = Collector("schema", keep=1)
@@ -244,6 +206,7 @@ class Collector:
     def __init__(self, check: str, keep: int) -> None:
         self.check = check
         self.keep = keep
+        self.numbers: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
         self._kept: list[Finding] = []
 
@@ -262,19 +225,25 @@ class Collector:
         """
         if code not in CODES or CODES[code].check != self.check:
             raise ValueError(f"{code} is not a code of the check {self.check}")
-        self._counts[code] += 1
-        if self._counts[code] <= self.keep:
+        if self.wants(code):
             self._kept.append(Finding(code, place, expected, actual, comparison))
+        self._counts[code] += 1
 
-    def join(self, other: Collector) -> None:
-        """Take over the findings of another collector of the same check, as if added here."""
-        room = {code: self.keep - n for code, n in self._counts.items()}
-        for finding in other._kept:
-            left = room.get(finding.code, self.keep)
-            if left > 0:
+    def part(self) -> Self:
+        """Return a collector that has seen nothing, for a part of the dataset."""
+        part = copy(self)
+        part.numbers, part._counts, part._kept = Counter(), Counter(), []
+        return part
+
+    def join(self, part: Collector) -> None:
+        """Take over the findings of a part of the same check, as if added here."""
+        seen = Counter(self._counts)
+        for finding in part._kept:
+            if seen[finding.code] < self.keep:
                 self._kept.append(finding)
-                room[finding.code] = left - 1
-        self._counts.update(other._counts)
+            seen[finding.code] += 1
+        self._counts.update(part._counts)
+        self.numbers.update(part.numbers)
 
     @property
     def errors(self) -> int:
@@ -288,28 +257,101 @@ class Collector:
         """
         return self._counts[code] < self.keep
 
-    def result(self, scope: str, measured: Any = None) -> CheckResult:
-        """Return everything that was collected.
+    def result(
+        self,
+        scope: str,
+        measured: Any = None,
+        *,
+        skipped: str | None = None,
+        leaks: Iterable[Leak] = (),
+    ) -> CheckResult:
+        """Return everything that was collected, with other attributes of a `CheckResult`."""
+        order = [code for severity in SEVERITIES for code in codes_of(self.check, severity)]
+        kept = sorted(self._kept, key=lambda finding: order.index(finding.code))
+        counts = dict(self._counts)
+        return CheckResult(self.check, scope, tuple(kept), counts, measured, skipped, tuple(leaks))
 
-        Args:
-            scope: what the check looked at, in words with counts.
-            measured: the check's own numbers, if it has any.
+
+class FamilyCollector(Collector):
+    """Collector of a check that looks at one family after the other."""
+
+    def family(self, members: Sequence[Located]) -> None:
+        """Look at the members of one family of one file, in the order of the file."""
+
+
+class Context(Protocol):
+    """Subject of checks: a dataset, or an adapter folder."""
+
+    def lacks(self, need: str) -> str | None:
+        """Say why something that a check needs is not available; None if it is."""
+
+    def collector(self, check: str) -> Collector:
+        """Return the collector of a check, with what it has seen before the check runs."""
+
+
+C = TypeVar("C", bound=Context)
+
+
+@dataclass(frozen=True)
+class Check(Generic[C]):
+    """One entry of a registry.
+
+    Attributes:
+        name: one word, as in `--only NAME`.
+        question: what the check answers.
+        run: looks at the context, adds to the collector and returns its result.
+        codes: severity and meaning of each code that its findings can carry.
+        needs: what the context must have; without it the check is skipped, with the reason.
+        look: for a context, a collector that sees every family before the check runs; None if the
+            check does not look at families. Checks that run together share one pass over them.
+        apart: whether it works on one core for long: of a large dataset, it runs in a process of
+            its own, while other checks run.
+        cost: time that it takes for 100,000 records, relative to reading them; for the time left.
+    """
+
+    name: str
+    question: str
+    run: Callable[[C, Collector], CheckResult]
+    codes: Mapping[str, tuple[Severity, str]]
+    needs: tuple[str, ...] = ()
+    look: Callable[[C], FamilyCollector] | None = None
+    apart: bool = False
+    cost: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Add the codes to `CODES`.
+
+        Raises:
+            ValueError: another check has one of them.
         """
-        order = codes_of(self.check) if self._kept else ()
-        kept = sorted(
-            self._kept,
-            key=lambda finding: (SEVERITIES.index(finding.severity), order.index(finding.code)),
-        )
-        return CheckResult(self.check, scope, tuple(kept), dict(self._counts), measured)
+        taken = [code for code in self.codes if code in CODES and CODES[code].check != self.name]
+        if taken:
+            raise ValueError(f"check {self.name}: codes are taken: {', '.join(taken)}")
+        for code, (severity, meaning) in self.codes.items():
+            CODES[code] = Code(self.name, severity, meaning)
 
-    def skipped(self, reason: str) -> CheckResult:
-        """Return a result that says why the check did not run."""
-        return CheckResult(self.check, "", skipped=reason)
+    def result(self, context: C) -> CheckResult:
+        """Run the check, or say why it cannot run."""
+        reason, collector = self.lacks(context), context.collector(self.name)
+        return (
+            self.run(context, collector) if reason is None else collector.result("", skipped=reason)
+        )
+
+    def lacks(self, context: C) -> str | None:
+        """Say why the check cannot run; None if it can."""
+        reasons = map(context.lacks, self.needs)
+        return next((reason for reason in reasons if reason is not None), None)
 
 
 def count(checks: Iterable[CheckResult], severity: Severity) -> int:
     """Return the number of findings of a severity over some checks."""
     return sum(check.count(severity) for check in checks)
+
+
+def tampering(checks: Iterable[CheckResult]) -> str | None:
+    """Say what a hash that does not match shows; None if all match."""
+    codes = {code for check in checks for code in check.counts}
+    return next((text for code, text in TAMPERED.items() if code in codes), None)
 
 
 def failed_checks(checks: Iterable[CheckResult], fail_on: Severity) -> list[CheckResult]:

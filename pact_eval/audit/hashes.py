@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from pact_eval._files import sha256_of_file
-from pact_eval._json import Json, describe
+from pact_eval._json import describe
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.data.files import (
@@ -27,14 +27,14 @@ from pact_eval.hub import located
 
 _Read = tuple[DataFile, FileFacts]
 
-_OF_ONE_FILE = {
-    "training_rows": int,
-    "train_sha256": str,
-    "eval_rows": int,
-    "eval_record_fingerprint": str,
+# What a manifest may say of *the* training and *the* evaluation file: role, type, and the code of
+# a value that differs.
+_OF_ONE_FILE: Final[Mapping[str, tuple[str, type, str]]] = {
+    "training_rows": ("train", int, "rows-mismatch"),
+    "train_sha256": ("train", str, "hash-mismatch"),
+    "eval_rows": ("eval", int, "rows-mismatch"),
+    "eval_record_fingerprint": ("eval", str, "fingerprint-mismatch"),
 }
-
-
 _ROLE_IN_WORDS = {"train": "training", "eval": "evaluation"}
 
 
@@ -52,25 +52,22 @@ def check_hashes(index: Index, manifest: Manifest, findings: Collector) -> Check
     Returns:
         The result.
     """
-    hashes = _hashes(manifest, findings)
+    value, expected = manifest.value.get("file_sha256"), "an object of file names and hex digests"
+    hashes: dict[str, str] = {}
+    if isinstance(value, dict) and all(isinstance(digest, str) for digest in value.values()):
+        hashes = {name: str(digest) for name, digest in value.items()}
+    else:
+        actual = "none" if value is None else describe(value)
+        _malformed(manifest, f"file_sha256: {expected}", actual, findings)
     named, unnamed = _match_files(index, manifest, hashes)
-    for name, expected in hashes.items():
-        _check_file(manifest, name, expected, named.get(name), findings)
+    for name, digest in hashes.items():
+        _check_file(manifest, name, digest, named.get(name), findings)
     for file, facts in unnamed:
         inside = located(file.path).is_relative_to(manifest.folder.resolve())
-        findings.add(
-            "file-unhashed" if inside else "file-not-in-manifest",
-            Place(file.name),
-            f"a hash under file_sha256 in {manifest.name}",
-            f"none; the file has {facts.sha256}",
-        )
-    for name in _unlisted_files(manifest, named):
-        findings.add(
-            "file-not-in-manifest",
-            Place(name),
-            f"every dataset file of the folder in {manifest.name}",
-            "none of its keys names it; it was not audited",
-        )
+        code = "file-unhashed" if inside else "file-not-in-manifest"
+        expected = f"a hash under file_sha256 in {manifest.name}"
+        findings.add(code, Place(file.name), expected, f"none; the file has {facts.sha256}")
+    _check_unlisted(manifest, named, findings)
     _check_rows(named, manifest, findings)
     compared = [hashes[name] for name, (file, _) in named.items() if file.role == "train"]
     _check_facts(list(named.values()) or unnamed, manifest, compared, findings)
@@ -78,22 +75,23 @@ def check_hashes(index: Index, manifest: Manifest, findings: Collector) -> Check
     return findings.result(f"{counted(len(hashes), 'file')} in {manifest.name}")
 
 
+def _malformed(manifest: Manifest, expected: str, actual: str, findings: Collector) -> None:
+    findings.add("manifest-malformed", Place(manifest.name), expected, actual)
+
+
 def _match_files(
     index: Index, manifest: Manifest, hashes: Mapping[str, str]
 ) -> tuple[dict[str, _Read], list[_Read]]:
     """Return the audited files by their names in the manifest, and those that it does not name."""
-    places = {
-        located(manifest.folder / name): name
-        for name in hashes
-        if lies_inside(manifest.folder, name)
-    }
+    inside = [name for name in hashes if lies_inside(manifest.folder, name)]
+    places = {located(manifest.folder / name): name for name in inside}
     bare = {Path(name).name: name for name in hashes}
     named: dict[str, _Read] = {}
     unnamed: list[_Read] = []
     for file, facts in zip(index.files, index.facts, strict=True):
         path = located(file.path)
-        inside = path.is_relative_to(manifest.folder.resolve())
-        name = places.get(path) if inside else bare.get(file.path.name)
+        is_inside = path.is_relative_to(manifest.folder.resolve())
+        name = places.get(path) if is_inside else bare.get(file.path.name)
         if name is None or name in named:
             unnamed.append((file, facts))
         else:
@@ -101,47 +99,32 @@ def _match_files(
     return named, unnamed
 
 
-def _hashes(manifest: Manifest, findings: Collector) -> dict[str, str]:
-    value = manifest.value.get("file_sha256")
-    if not isinstance(value, dict) or not all(isinstance(digest, str) for digest in value.values()):
-        findings.add(
-            "manifest-malformed",
-            Place(manifest.name),
-            "file_sha256: an object of file names and hex digests",
-            "none" if value is None else describe(value),
-        )
-        return {}
-    return {name: str(digest) for name, digest in value.items()}
-
-
 def _check_file(
     manifest: Manifest, name: str, expected: str, read: _Read | None, findings: Collector
 ) -> None:
-    if read is not None:
-        digest = read[1].sha256
-    elif not lies_inside(manifest.folder, name):
+    path = manifest.folder / name
+    if read is None and not lies_inside(manifest.folder, name):
         place = Place(manifest.name)
         findings.add("path-outside", place, "names inside the folder of the manifest", name)
-        return
+    elif read is None and not is_file(path):
+        requirement = f"the file that {manifest.name} names"
+        findings.add("listed-file-missing", Place(name), requirement, "none")
     else:
-        path = manifest.folder / name
-        if not is_file(path):
-            requirement = f"the file that {manifest.name} names"
-            findings.add("listed-file-missing", Place(name), requirement, "none")
-            return
-        digest = sha256_of_file(path)
-    if digest != expected.lower():
-        findings.add("hash-mismatch", Place(name), f"SHA-256 {expected}", digest)
+        digest = sha256_of_file(path) if read is None else read[1].sha256
+        if digest != expected.lower():
+            findings.add("hash-mismatch", Place(name), f"SHA-256 {expected}", digest)
 
 
-def _unlisted_files(manifest: Manifest, named: Mapping[str, _Read]) -> Iterator[str]:
-    """Yield dataset files of the folder that the manifest does not name, if it names any."""
-    named_paths = {located(manifest.folder / name) for name in named_files(manifest.value)}
-    read = {located(file.path) for file, _ in named.values()}
-    if named_paths:
-        for path in sorted(manifest.folder.rglob("*.jsonl")):
-            if located(path) not in named_paths | read:
-                yield str(path.relative_to(manifest.folder))
+def _check_unlisted(manifest: Manifest, named: Mapping[str, _Read], findings: Collector) -> None:
+    """Find dataset files of the folder that the manifest does not name, if it names any."""
+    known = {located(manifest.folder / name) for name in named_files(manifest.value)}
+    audited = {located(file.path) for file, _ in named.values()}
+    for path in sorted(manifest.folder.rglob("*.jsonl")) if known else ():
+        if located(path) not in known | audited:
+            place = Place(str(path.relative_to(manifest.folder)))
+            expected = f"every dataset file of the folder in {manifest.name}"
+            actual = "none of its keys names it; it was not audited"
+            findings.add("file-not-in-manifest", place, expected, actual)
 
 
 def _check_rows(named: Mapping[str, _Read], manifest: Manifest, findings: Collector) -> None:
@@ -149,19 +132,18 @@ def _check_rows(named: Mapping[str, _Read], manifest: Manifest, findings: Collec
         value = manifest.value.get(key)
         if value is None:
             continue
-        place = Place(manifest.name)
         if not isinstance(value, dict):
-            findings.add("manifest-malformed", place, f"{key}: an object", describe(value))
+            _malformed(manifest, f"{key}: an object", describe(value), findings)
             continue
         unknown = [name for name in value if name not in named_files(manifest.value)]
         if unknown:
-            requirement = f"{key} of the dataset files under file_sha256"
-            findings.add("manifest-malformed", place, requirement, ", ".join(unknown))
-        for name, (file, facts) in named.items():
-            expected = value.get(name)
-            if key == "rows" and expected is not None and expected != facts.rows:
-                requirement = f"{expected} records (rows)"
-                findings.add("rows-mismatch", Place(file.name), requirement, f"{facts.rows:,}")
+            expected = f"{key} of the dataset files under file_sha256"
+            _malformed(manifest, expected, ", ".join(unknown), findings)
+        for name, (file, facts) in named.items() if key == "rows" else ():
+            n_rows = value.get(name)
+            if n_rows is not None and n_rows != facts.rows:
+                expected = f"{n_rows} records (rows)"
+                findings.add("rows-mismatch", Place(file.name), expected, f"{facts.rows:,}")
 
 
 def _check_facts(
@@ -169,51 +151,38 @@ def _check_facts(
 ) -> None:
     """Compare what the manifest says of *the* training and *the* evaluation file it names."""
     computed = make_manifest([file for file, _ in audited], [facts for _, facts in audited])
-    place = Place(manifest.name)
-    for key, kind in _OF_ONE_FILE.items():
+    for key, (role, kind, code) in _OF_ONE_FILE.items():
         expected = manifest.value.get(key)
         if expected is None or (key == "train_sha256" and expected in compared):
             continue  # absent, or compared under file_sha256 already
-        role = "train" if key.startswith("train") else "eval"
         if not isinstance(expected, kind) or isinstance(expected, bool):
             requirement = f"{key}: {'an integer' if kind is int else 'text'}"
-            findings.add("manifest-malformed", place, requirement, describe(expected))
+            _malformed(manifest, requirement, describe(expected), findings)
         elif key not in computed:
-            requirement = f"{key}: one file for {_ROLE_IN_WORDS[role]}"
             n = sum(file.role == role for file, _ in audited)
-            findings.add("manifest-malformed", place, requirement, f"{n} such files")
-        elif computed[key] is None:
-            _mismatch(audited, role, key, expected, "none: a line is not JSON", findings)
-        elif str(computed[key]) != str(expected).lower():
-            _mismatch(audited, role, key, expected, str(computed[key]), findings)
-
-
-def _mismatch(
-    audited: Sequence[_Read], role: str, key: str, expected: Json, actual: str, findings: Collector
-) -> None:
-    place = Place(next(file.name for file, _ in audited if file.role == role))
-    code = {"train_sha256": "hash-mismatch", "eval_record_fingerprint": "fingerprint-mismatch"}.get(
-        key, "rows-mismatch"
-    )
-    findings.add(code, place, f"{key} {expected}", actual)
+            requirement = f"{key}: one file for {_ROLE_IN_WORDS[role]}"
+            _malformed(manifest, requirement, f"{n} such files", findings)
+        elif computed[key] is None or str(computed[key]) != str(expected).lower():
+            place = Place(next(file.name for file, _ in audited if file.role == role))
+            none = "none: a line is not JSON"
+            actual = none if computed[key] is None else str(computed[key])
+            findings.add(code, place, f"{key} {expected}", actual)
 
 
 def _check_format(manifest: Manifest, findings: Collector) -> None:
-    stated_format = manifest.value.get("storage_format")
-    if stated_format != STORAGE_FORMAT:
-        place = Place(manifest.name)
-        shown = "none" if stated_format is None else str(stated_format)
-        findings.add("storage-format-unknown", place, f"storage_format {STORAGE_FORMAT}", shown)
+    stated = manifest.value.get("storage_format")
+    if stated != STORAGE_FORMAT:
+        actual = "none" if stated is None else str(stated)
+        expected = f"storage_format {STORAGE_FORMAT}"
+        findings.add("storage-format-unknown", Place(manifest.name), expected, actual)
     roles = manifest.value.get("roles")
-    if roles is not None and not (
-        isinstance(roles, dict) and all(role in ROLES for role in roles.values())
-    ):
-        place = Place(manifest.name)
-        findings.add("manifest-malformed", place, f"roles among {', '.join(ROLES)}", str(roles))
+    known = isinstance(roles, dict) and all(role in ROLES for role in roles.values())
+    if roles is not None and not known:
+        _malformed(manifest, f"roles among {', '.join(ROLES)}", str(roles), findings)
 
 
-def _run(context: DataContext) -> CheckResult:
-    source, findings = context.source, context.collector("hashes")
+def _run(context: DataContext, findings: Collector) -> CheckResult:
+    source = context.source
     if source.manifest is not None:
         return check_hashes(context.index, source.manifest, findings)
     place = Place(source.manifest_missing or "")

@@ -113,12 +113,12 @@ def _has_letters(located: Located, findings: Collector) -> bool:
     return n_choices <= len(LETTERS)
 
 
-def _run(context: DataContext) -> CheckResult:
+def _run(context: DataContext, findings: Collector) -> CheckResult:
     tokenizer = context.settings.tokenizer
     assert tokenizer is not None  # noqa: S101 - the entry needs it
     return check_lengths(
         context.index,
-        context.collector("lengths"),
+        findings,
         tokenizer=tokenizer.tokenizer,
         name=tokenizer.name,
         contract=NIMBLE,
@@ -134,10 +134,7 @@ CHECK: Final[Check[DataContext]] = Check(
     cost=3.0,
     codes={
         "codes-not-single": ("error", "A letter is not a single ordinary token."),
-        "more-answers-than-letters": (
-            "error",
-            "A question has more than 26 answers: only a server that letters them can be asked.",
-        ),
+        "more-answers-than-letters": ("error", "A question has more than 26 answers."),
         "prompt-too-long": ("error", "A prompt has more tokens than the limit."),
     },
 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from functools import partial
+from typing import Final, TypeVar
 
-from pact_eval.data.index import Index, Located
+from pact_eval.audit.findings import FamilyCollector
+from pact_eval.data.index import Index
 from pact_eval.data.processes import in_processes, usable_cores
 from pact_eval.progress import step
 
@@ -46,43 +47,25 @@ def work_on_parts(
 _FAMILIES_IN_A_PART: Final = 2_000
 
 
-class FamilyLook(Protocol):
-    """Looks at one family after the other, and keeps what it finds; it can be pickled."""
-
-    def family(self, members: Sequence[Located]) -> None:
-        """Look at the members of one family of one file."""
-
-
-StartLook = Callable[[], FamilyLook]
-"""Makes what looks at a part; it can be pickled."""
-
-
-def look_at_families(index: Index, starts: Mapping[str, StartLook]) -> dict[str, list[FamilyLook]]:
-    """Look at every family of a dataset, in one pass for several checks.
+def look_at_families(index: Index, looks: Mapping[str, FamilyCollector]) -> None:
+    """Let the collectors of several checks see every family of a dataset, in one pass.
 
     Args:
         index: the dataset; its records are read again.
-        starts: by check, what makes its look at a part.
-
-    Returns:
-        By check, what has looked at each part, in the order of the families.
+        looks: the collectors, by check; parts of them see the families, and join them in order.
 
     Raises:
         InputError: a file has changed since the index was built.
     """
     parts = index.in_parts(_FAMILIES_IN_A_PART)
-    looks = [look for _, look in work_on_parts(_Work(starts), parts)]
-    return {check: [look[check] for look in looks] for check in starts}
+    for _, seen in work_on_parts(partial(_look_at_part, looks), parts):
+        for check, look in looks.items():
+            look.join(seen[check])
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    starts: Mapping[str, StartLook]
-
-    def __call__(self, part: Index) -> dict[str, FamilyLook]:
-        """Look at the families of a part."""
-        looks = {check: start() for check, start in self.starts.items()}
-        for members in part.families():
-            for look in looks.values():
-                look.family(members)
-        return looks
+def _look_at_part(looks: Mapping[str, FamilyCollector], part: Index) -> dict[str, FamilyCollector]:
+    own = {check: look.part() for check, look in looks.items()}
+    for members in part.families():
+        for look in own.values():
+            look.family(members)
+    return own

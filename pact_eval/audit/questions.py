@@ -1,31 +1,28 @@
 """Check "questions": answers and instructions that cannot be answered as they are written.
 
 Each rule reads one question with its answers, and a question that many records ask is reported
-once, at its first record. Two rules read all records: a word of an answer that no context lacks,
-and a length that tells the right answer. No request is sent.
+once, at its first record. One rule reads all records: a length that tells the right answer. No
+request is sent.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from pact_eval._json import cut, dumps
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.data.index import Index, Located
-from pact_eval.data.records import LETTERS, Answer, Field, context_text, folded
+from pact_eval.data.records import LETTERS, Field, context_text, folded
 from pact_eval.errors import Place
 from pact_eval.stats.proportions import p_value_above
 
 _Found: TypeAlias = tuple[str, str, str]
 """Code, what is expected, and what is there."""
 
-_FEWEST_CONTEXTS: Final = 20
-_LONG_WORD: Final = 3
 _LEVEL: Final = 0.001
 _RATIO: Final = 1.2
 _SHOWN: Final = 80
@@ -65,15 +62,6 @@ _ENDS: Final = re.compile(
     r"\b(?:lowest|highest|least|most|worst|best|low|high|never|always|scale|worse|better|stronger|"
     r"weaker|from \w+ to|not at all|higher|lower|minimum|maximum)\b"
 )
-_SCALES: Final = tuple(
-    {word: rank for rank, words in enumerate(scale.split("|")) for word in words.split()}
-    for scale in (
-        "never|rarely seldom|sometimes occasionally|often frequently usually|always",
-        "no none|minimal slight minor|low mild|moderate medium|high major|severe extreme critical",
-        "terrible awful worst|poor bad|fair average okay|good|great|excellent perfect best",
-    )
-)
-"""Words of scales with their ranks."""
 
 
 def _shortened(text: str) -> str:
@@ -183,27 +171,12 @@ def negations(asked: Field) -> Iterator[_Found]:
             yield "negated-question", "one negation at most", _shortened(sentence)
 
 
-def rubric_order(asked: Field) -> Iterator[_Found]:
-    """Find levels of a score that say nothing, or whose words are in no order."""
-    if asked.kind != "score":
-        return
-    described = [answer for answer in asked.answers if answer.description]
-    if not described and not _ENDS.search(_question(asked)):
+def undescribed_levels(asked: Field) -> Iterator[_Found]:
+    """Find levels of a score that say nothing, in a question that does not say it either."""
+    described = any(answer.description for answer in asked.answers)
+    if asked.kind == "score" and not described and not _ENDS.search(_question(asked)):
         actual = f"{len(asked.answers)} levels without a description"
         yield "rubric-undescribed", "levels that say what they mean, or their two ends", actual
-    for scale in _SCALES:
-        ranked = _ranked(described, scale)
-        ranks = [rank for rank, _ in ranked]
-        if len(ranks) > 1 and ranks not in (sorted(ranks), sorted(ranks, reverse=True)):
-            actual = ", ".join(f"{answer.key}: {answer.description}" for _, answer in ranked)
-            yield "rubric-unordered", "levels that rise or fall in one order", _shortened(actual)
-            return
-
-
-def _ranked(answers: Sequence[Answer], scale: dict[str, int]) -> list[tuple[int, Answer]]:
-    """Return the levels that one word of a scale is all of, with its rank."""
-    words = [(folded(answer.description or "").strip(" ."), answer) for answer in answers]
-    return [(scale[word], answer) for word, answer in words if word in scale]
 
 
 RULES: Final[tuple[Callable[[Field], Iterator[_Found]], ...]] = (
@@ -213,7 +186,7 @@ RULES: Final[tuple[Callable[[Field], Iterator[_Found]], ...]] = (
     default_answers,
     named_letters,
     negations,
-    rubric_order,
+    undescribed_levels,
 )
 """The rules that read one question with its answers."""
 
@@ -222,92 +195,43 @@ def _question(asked: Field) -> str:
     return folded(context_text([asked.instructions]))
 
 
-@dataclass
-class _Asked:
-    """What the records that ask one question have in common.
-
-    Attributes:
-        place: of the first record.
-        words: words of its answers that every context so far has.
-        contexts: hashes of these contexts.
-    """
-
-    place: Place
-    words: set[str]
-    contexts: set[int] = field(default_factory=set)
-
-    def see(self, located: Located) -> None:
-        """Look at the context of a record."""
-        text = folded(context_text([located.record.state]))
-        self.contexts.add(hash(text))
-        if self.words:
-            self.words &= {*re.findall(r"\w+", text)}
-
-
-@dataclass
-class _Lengths:
-    """How often the right answer is the longest, or the shortest, one record per set of answers.
-
-    Attributes:
-        right: records by file and end whose right answer it is.
-        chances: by file, the chance of each.
-    """
-
-    right: Counter[tuple[str, str]] = field(default_factory=Counter)
-    chances: dict[tuple[str, str], list[float]] = field(default_factory=dict)
-    seen: set[tuple[str, str]] = field(default_factory=set)
-
-    def see(self, located: Located, answers: str) -> None:
-        """Count a record, unless its family or its answers were counted."""
-        record, file = located.record, located.file.name
-        keys = {(file, f"answers {answers}"), (file, f"family {record.family}")}
-        if keys & self.seen or record.reference is None or record.field.kind != "choice":
-            return
-        self.seen |= keys
-        lengths = [*map(len, _texts(record.field))]
-        for end, length in (("longest", max(lengths)), ("shortest", min(lengths))):
-            if lengths.count(length) == 1:
-                self.chances.setdefault((file, end), []).append(1 / len(lengths))
-                self.right[file, end] += lengths[record.reference] == length
-
-    def report(self, findings: Collector) -> None:
-        """Test both ends of every file; exact, adjusted by Bonferroni."""
-        for (file, end), chances in self.chances.items():
-            right, n, chance = self.right[file, end], len(chances), sum(chances) / len(chances)
-            p_value = float(p_value_above(right, n, chance)) * len(self.chances)
-            if p_value < _LEVEL and right > _RATIO * n * chance:
-                expected = f"the {end} answer right in about {n * chance:.0f} of {n:,} questions"
-                findings.add("length-favoured", Place(file), expected, f"{right:,}")
-
-
 def check_questions(index: Index, findings: Collector) -> CheckResult:
-    """Look at every question once, and at what its contexts share.
+    """Look at every question once, and at the lengths of right answers.
 
     Args:
         index: the dataset.
         findings: collects what is wrong.
     """
-    asked: dict[int, _Asked] = {}
-    lengths = _Lengths()
+    asked: set[int] = set()
+    seen: set[tuple[str, str]] = set()
+    # By file and end: whether the right answer of a record is at this end, and the chance of it.
+    ends: dict[tuple[str, str], list[tuple[bool, float]]] = {}
     for located in index.read(range(len(index))):
-        question = located.record.field
+        record, file, question = located.record, located.file.name, located.record.field
         answers = dumps([[answer.key, answer.description] for answer in question.answers])
         key = hash((question.kind, dumps(question.instructions), answers))
         if key not in asked:
-            asked[key] = _Asked(located.place, _long_words(question))
-            for rule in RULES:
-                for code, expected, actual in rule(_as_asked(located)):
-                    findings.add(code, located.place, expected, actual)
-        asked[key].see(located)
-        lengths.see(located, answers)
-    for question_seen in asked.values():
-        if question_seen.words and len(question_seen.contexts) >= _FEWEST_CONTEXTS:
-            expected = (
-                f"contexts that differ in the words of answers ({len(question_seen.contexts):,})"
-            )
-            actual = f"in every one: {', '.join(sorted(question_seen.words))}"
-            findings.add("answer-in-every-context", question_seen.place, expected, actual)
-    lengths.report(findings)
+            asked.add(key)
+            for code, expected, actual in (
+                each for rule in RULES for each in rule(_as_asked(located))
+            ):
+                findings.add(code, located.place, expected, actual)
+        # One record of a family, and one of a set of answers.
+        keys = {(file, f"answers {answers}"), (file, f"family {record.family}")}
+        if not keys & seen and record.reference is not None and question.kind == "choice":
+            seen |= keys
+            lengths = [*map(len, _texts(question))]
+            for end, length in (("longest", max(lengths)), ("shortest", min(lengths))):
+                if lengths.count(length) == 1:
+                    at_end = lengths[record.reference] == length
+                    ends.setdefault((file, end), []).append((at_end, 1 / len(lengths)))
+    for (file, end), records in ends.items():
+        n, right, chances = len(records), *map(sum, zip(*records, strict=True))
+        # Exact, and adjusted for the ends of all files by Bonferroni.
+        p_value = float(p_value_above(right, n, chances / n)) * len(ends)
+        if p_value < _LEVEL and right > _RATIO * chances:
+            expected = f"the {end} answer right in about {chances:.0f} of {n:,} questions"
+            findings.add("length-favoured", Place(file), expected, f"{right:,}")
     return findings.result(f"{len(asked):,} questions")
 
 
@@ -323,16 +247,10 @@ def _as_asked(located: Located) -> Field:
     return replace(record.field, instructions=[record.field.instructions, text])
 
 
-def _long_words(question: Field) -> set[str]:
-    """Return the words that name answers of a choice: of names that are one word of some length."""
-    names = {folded(answer.key) for answer in question.answers if question.kind == "choice"}
-    return {name for name in names if len(name) >= _LONG_WORD and re.fullmatch(r"[^\W\d]+", name)}
-
-
 CHECK: Final[Check[DataContext]] = Check(
     name="questions",
     question="Can every question be answered as it is written?",
-    run=lambda context: check_questions(context.index, context.collector("questions")),
+    run=lambda context, findings: check_questions(context.index, findings),
     needs=("records",),
     cost=1.0,
     codes={
@@ -341,14 +259,12 @@ CHECK: Final[Check[DataContext]] = Check(
         "answers-opaque": ("warning", "Answers are only numbered, and nothing explains them."),
         "order-in-answer": ("warning", "An answer names a letter or place of another one."),
         "letter-in-question": ("warning", "A question names letters, which change with the order."),
-        "rubric-unordered": ("warning", "The words of the levels of a score are in no order."),
         "length-favoured": (
             "warning",
-            "The longest or the shortest answer is right far more often than chance.",
+            "The longest or the shortest answer is right too often for chance.",
         ),
         "default-answer": ("note", "A question has an answer for everything else."),
         "negated-question": ("note", "A question has two negations, or asks yes or no of one."),
         "rubric-undescribed": ("note", "Nothing says what the levels of a score mean."),
-        "answer-in-every-context": ("note", "Every context has a word that names an answer."),
     },
 )

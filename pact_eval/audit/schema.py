@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import polars as pl
 
@@ -36,103 +36,65 @@ _QUESTION_KEYS = ("type", "criteria")
 _Text: TypeAlias = tuple[str, str]
 
 
-class SchemaScan:
-    """Collects findings line by line while the index is built, so files are read once.
-
-    Args:
-        findings: collects what is wrong.
-    """
-
-    def __init__(self, findings: Collector) -> None:
-        self._findings = findings
-
-    def part(self) -> SchemaScan:
-        """Return a scan that has seen nothing, for some of the lines."""
-        return SchemaScan(Collector(self._findings.check, self._findings.keep))
-
-    def join(self, part: SchemaScan) -> None:
-        """Take over what a scan of the next lines has found."""
-        self._findings.join(part._findings)
+class SchemaScan(Collector):
+    """Collects findings line by line while the index is built, so files are read once."""
 
     def record(self, located: Located) -> None:
         """Look at a record that could be parsed."""
-        self._check_split(located)
-        self._check_answers(located)
-        for path, key, value in _keys_of_input(located.value):
-            self._check_key(located, path, key, value)
-
-    def result(self, index: Index) -> CheckResult:
-        """Add the findings that need all records, and report everything.
-
-        Args:
-            index: the finished index.
-        """
-        for bad in index.bad_lines:
-            code, expected = ("malformed", "a record") if bad.is_json else ("not-json", "JSON")
-            self._findings.add(code, bad.place, expected, bad.message)
-        for number, line, record_id, first in index.repeated_ids():
-            place = Place(index.files[number].name, line, record_id)
-            self._findings.add("duplicate-id", place, "a unique id", f"the id of line {first}")
-        self._add_contradictions(index)
-        for file, facts in zip(index.files, index.facts, strict=True):
-            if facts.rows == 0:
-                self._findings.add("empty-file", Place(file.name), "records", "none")
-        if not any(file.role == "eval" for file in index.files):
-            place = Place(", ".join(file.name for file in index.files))
-            self._findings.add("no-eval-file", place, "a file for evaluation", "none")
-        lines = counted(sum(facts.rows for facts in index.facts), "line")
-        return self._findings.result(f"{lines} in {counted(len(index.files), 'file')}")
-
-    def _add_contradictions(self, index: Index) -> None:
-        """Report each record that has another answer than an earlier one with the same text."""
-        for row, key, first_row, first_key in _contradictions(index):
-            same = "to the same text and question, with both among the options"
-            expected = f"{dumps(first_key)}, as {index.place(first_row)} has it {same}"
-            self._findings.add("contradictory-label", index.place(row), expected, dumps(key))
-
-    def _check_split(self, located: Located) -> None:
-        expected = "validation" if located.file.role == "eval" else "train"
-        named = "split" not in defaults_of_record(located.record)
-        if named and located.record.split != expected:
-            self._findings.add(
-                "split-mismatch",
-                located.place,
-                f"split {expected} in a file for {located.file.role}",
-                located.record.split,
-            )
-
-    def _check_answers(self, located: Located) -> None:
-        field = located.record.field
-        if len(field.answers) > len(LETTERS):
+        record, place, answers = located.record, located.place, located.record.field.answers
+        split = "validation" if located.file.role == "eval" else "train"
+        if record.split != split and "split" not in defaults_of_record(record):
+            expected = f"split {split} in a file for {located.file.role}"
+            self.add("split-mismatch", place, expected, record.split)
+        if len(answers) > len(LETTERS):
             expected = f"at most {len(LETTERS)} answers, one letter each"
-            self._findings.add("server-only", located.place, expected, f"{len(field.answers)}")
-        alike = _first_alike(field.answers, [answer.key for answer in field.answers])
+            self.add("server-only", place, expected, f"{len(answers)}")
+        alike = _first_alike(answers, [answer.key for answer in answers])
         if alike is not None:
-            self._findings.add("answers-alike", located.place, "different answers", alike)
-        texts = [answer.description for answer in field.answers]
-        described = _first_alike(field.answers, texts)
-        if described is None:
-            return
-        if field.kind == "choice":
-            # Keys distinguish choices. If all have one description, they alone are meant to.
-            if len({folded(text or "") for text in texts}) == 1:
-                return
-            expected = "different descriptions"
-            self._findings.add("descriptions-alike", located.place, expected, described)
-        else:
-            self._findings.add("answers-alike", located.place, "different answers", described)
+            self.add("answers-alike", place, "different answers", alike)
+        texts = [answer.description for answer in answers]
+        alike = _first_alike(answers, texts)
+        if alike is not None and record.field.kind != "choice":
+            self.add("answers-alike", place, "different answers", alike)
+        # Keys distinguish choices. If all have one description, they alone are meant to.
+        elif alike is not None and len({folded(text or "") for text in texts}) > 1:
+            self.add("descriptions-alike", place, "different descriptions", alike)
+        for path, key, value in _keys_of_input(located.value):
+            says = _said_by(key)
+            if says == "reference" or (says != "nothing" and _reveals(value, located)):
+                code, expected = "reference-in-input", "no key that holds the reference"
+            elif says == "hint":
+                code, expected = "reference-like-key", "no key named like a reference"
+            else:
+                continue
+            self.add(code, place, expected, f"{path}: {short(value, 80)}")
 
-    def _check_key(self, located: Located, path: str, key: str, value: Json) -> None:
-        says = _said_by(key)
-        if says == "nothing":
-            return
-        actual = f"{path}: {short(value, 80)}"
-        if says == "reference" or _reveals(value, located):
-            expected = "no key that holds the reference"
-            self._findings.add("reference-in-input", located.place, expected, actual)
-        elif says == "hint":
-            expected = "no key named like a reference"
-            self._findings.add("reference-like-key", located.place, expected, actual)
+
+def check_schema(index: Index, findings: Collector) -> CheckResult:
+    """Add the findings that need all records, and report everything.
+
+    Args:
+        index: the finished index.
+        findings: the scan that has seen every record of it.
+    """
+    for bad in index.bad_lines:
+        code, expected = ("malformed", "a record") if bad.is_json else ("not-json", "JSON")
+        findings.add(code, bad.place, expected, bad.message)
+    for number, line, record_id, first in index.repeated_ids():
+        place = Place(index.files[number].name, line, record_id)
+        findings.add("duplicate-id", place, "a unique id", f"the id of line {first}")
+    for row, key, first_row, first_key in _contradictions(index):
+        same = "to the same text and question, with both among the options"
+        expected = f"{dumps(first_key)}, as {index.place(first_row)} has it {same}"
+        findings.add("contradictory-label", index.place(row), expected, dumps(key))
+    for file, facts in zip(index.files, index.facts, strict=True):
+        if facts.rows == 0:
+            findings.add("empty-file", Place(file.name), "records", "none")
+    if not any(file.role == "eval" for file in index.files):
+        place = Place(", ".join(file.name for file in index.files))
+        findings.add("no-eval-file", place, "a file for evaluation", "none")
+    lines = counted(sum(facts.rows for facts in index.facts), "line")
+    return findings.result(f"{lines} in {counted(len(index.files), 'file')}")
 
 
 def _contradictions(index: Index) -> Iterator[tuple[int, str, int, str]]:
@@ -187,21 +149,15 @@ def _keys_of_input(value: dict[str, Json]) -> Iterator[tuple[str, str, Json]]:
 
     The criteria of a question are left out: their keys are the answers.
     """
-    inputs = value["input"]
-    assert isinstance(inputs, dict)  # noqa: S101 - parse_record has checked it
+    inputs: Any = value["input"]
     for key, item in inputs.items():
-        if key == "questions":
-            continue
-        if key != "state":
-            yield f"input.{key}", key, item
-        yield from _keys_inside(item, f"input.{key}")
-    question = inputs["questions"]["decision"]  # type: ignore[index,call-overload]
-    assert isinstance(question, dict)  # noqa: S101 - likewise
-    for key, item in question.items():
-        if key not in _QUESTION_KEYS:
-            path = f"input.questions.decision.{key}"
-            yield path, key, item
-            yield from _keys_inside(item, path)
+        if key == "state":
+            yield from _keys_inside(item, "input.state")
+        elif key != "questions":
+            yield from _keys_inside({key: item}, "input")
+    question = inputs["questions"]["decision"]
+    rest = {key: item for key, item in question.items() if key not in _QUESTION_KEYS}
+    yield from _keys_inside(rest, "input.questions.decision")
 
 
 def _keys_inside(value: Json, path: str) -> Iterator[tuple[str, str, Json]]:
@@ -237,19 +193,18 @@ def _first_alike(answers: Sequence[Answer], texts: Sequence[str | None]) -> str 
     """Name the first two answers whose texts differ only in case and white space."""
     seen: dict[str, str] = {}
     for answer, text in zip(answers, texts, strict=True):
-        if text is None:
-            continue
-        read = folded(text)
-        if read in seen:
-            return f"{seen[read]} and {answer.key}: {cut(text, 80)}"
-        seen[read] = answer.key
+        if (
+            text is not None
+            and (earlier := seen.setdefault(folded(text), answer.key)) != answer.key
+        ):
+            return f"{earlier} and {answer.key}: {cut(text, 80)}"
     return None
 
 
 CHECK: Final[Check[DataContext]] = Check(
     name="schema",
     question="Is every line a record with an allowed answer?",
-    run=lambda context: context.scan.result(context.index),
+    run=lambda context, findings: check_schema(context.index, findings),
     cost=0.01,
     codes={
         "not-json": ("error", "A line is not strict JSON."),

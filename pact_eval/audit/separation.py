@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 import polars as pl
 
-from pact_eval._typing import BoolArray
 from pact_eval.audit.context import DataContext
-from pact_eval.audit.findings import Check, CheckResult, Collector, Leak
+from pact_eval.audit.findings import Check, CheckResult, Collector, Leak, leak_of
 from pact_eval.audit.near_duplicates import Pairs, add_near_duplicates
 from pact_eval.data.files import ROLES
 from pact_eval.data.index import Index
@@ -39,38 +38,45 @@ def check_separation(index: Index, findings: Collector, *, threshold: float) -> 
         it is skipped: only near duplicates within that file are reported. It is also skipped, with
         its findings, if a file names no source families: nobody can say that none is shared.
     """
-    for column, (code, what) in _SHARED.items():
-        _add_shared(index, findings, column, code, what)
+    # Names are compared as a reader sees them, in one case and with single spaces.
+    values = index.frame.select(
+        pl.col("file"),
+        *(pl.col(name).map_elements(folded, pl.String) for name in _SHARED if name != "context"),
+        pl.col("context"),
+    )
+    for column in _SHARED:
+        _add_shared(index, values, column, findings)
+    of_files = index.frame.group_by("file").agg(
+        pl.col("source_id").is_null().all(), pl.col("sourced").any()
+    )
+    sources = {row[0]: row[1:] for row in of_files.iter_rows()}
+    unsourced = []
     for number, file in enumerate(index.files):
-        rows = index.frame.filter(pl.col("file") == number)
-        if rows.height and rows["source_id"].null_count() == rows.height:
+        lacks_ids, is_sourced = sources.get(number, (False, True))
+        if lacks_ids:
             expected = "provenance.source_id, to see what two files share"
             findings.add("source-id-missing", Place(file.name), expected, "none")
+        if not is_sourced:
+            unsourced.append(file.name)
     measured, across = add_near_duplicates(index, findings, threshold=threshold)
-    records = counted(len(index), "record")
-    if len(index.files) == 1:
-        result = findings.result(f"{records} in one file", measured)
-        return replace(result, skipped="one file")
-    result = findings.result(f"{records} in {len(index.files)} files", measured)
-    unsourced = _files_without_source(index)
+    records, n_files = counted(len(index), "record"), len(index.files)
+    if n_files == 1:
+        return findings.result(f"{records} in one file", measured, skipped="one file")
     reason = f"{', '.join(unsourced)}: no source is named, so none could be compared"
-    return replace(result, leaks=_leaks(index, across), skipped=reason if unsourced else None)
+    return findings.result(
+        f"{records} in {n_files} files",
+        measured,
+        skipped=reason if unsourced else None,
+        leaks=_leaks(index, values, across),
+    )
 
 
-def _files_without_source(index: Index) -> list[str]:
-    """Return the names of the files of which no record names its source family."""
-    sourced = dict(index.frame.group_by("file").agg(pl.col("sourced").any()).iter_rows())
-    return [file.name for n, file in enumerate(index.files) if not sourced.get(n, True)]
-
-
-def _add_shared(index: Index, findings: Collector, column: str, code: str, what: str) -> None:
-    """Report each value of a column that occurs in several files, once per later file.
-
-    Names are compared as a reader sees them, in one case and with single spaces.
-    """
+def _add_shared(index: Index, values: pl.DataFrame, column: str, findings: Collector) -> None:
+    """Report each value of a column that occurs in several files, once per later file."""
+    code, what = _SHARED[column]
     shared = (
-        index.frame.lazy()
-        .select("file", _comparable_column(index, column))
+        values.lazy()
+        .select("file", column)
         .with_row_index("row")
         .drop_nulls(column)
         .with_columns(
@@ -82,63 +88,43 @@ def _add_shared(index: Index, findings: Collector, column: str, code: str, what:
         .collect()
     )
     for row, first_row, value in shared.select("row", "first_row", column).iter_rows():
-        expected = f"no {what} of another file"
-        actual = f"that of {index.place(first_row)}"
-        if column != "context":
-            actual = f"{value}, as in {index.place(first_row)}"
-        findings.add(code, index.place(row), expected, actual)
+        there = index.place(first_row)
+        actual = f"that of {there}" if column == "context" else f"{value}, as in {there}"
+        findings.add(code, index.place(row), f"no {what} of another file", actual)
 
 
-def _comparable_column(index: Index, column: str) -> pl.Series:
-    """Return the values of a column as they are compared."""
-    values = index.frame[column]
-    return (
-        values.map_elements(folded, return_dtype=pl.String) if values.dtype == pl.String else values
-    )
-
-
-def _leaks(index: Index, across: Pairs) -> tuple[Leak, ...]:
-    """Return, for each file, its records that are also in files of an earlier role.
+def _leaks(index: Index, values: pl.DataFrame, across: Pairs) -> Iterator[Leak]:
+    """Yield, for each file, its records that are also in files of an earlier role.
 
     A model is trained, selected and calibrated before it is evaluated, in the order of `ROLES`.
     Files of the same role are two datasets for one purpose, and no leak.
     """
-    leaks = []
+    files = values["file"].to_numpy()
     for number, file in enumerate(index.files):
-        earlier = ROLES[: ROLES.index(file.role)]
-        rows = {
-            other.name: _shared_rows(index, across, number, source)
-            for source, other in enumerate(index.files)
-            if other.role in earlier
-        }
-        sources = tuple(name for name, shared in rows.items() if shared.any())
+        leaked, sources = np.zeros(len(files), dtype=np.bool_), []
+        for source, other in enumerate(index.files):
+            if other.role not in ROLES[: ROLES.index(file.role)]:
+                continue
+            own, theirs = files == number, files == source
+            shared = np.zeros_like(leaked)
+            for column in _SHARED:
+                shared_values = values.filter(theirs)[column].drop_nulls().unique()
+                is_shared = values[column].is_in(shared_values.implode()).fill_null(value=False)
+                shared |= own & is_shared.to_numpy()
+            for row, neighbour in ((across.row, across.other), (across.other, across.row)):
+                shared[row[own[row] & theirs[neighbour]]] = True
+            if shared.any():
+                leaked |= shared
+                sources.append(other.name)
         if sources:
-            leaked = index.frame.filter(np.logical_or.reduce(list(rows.values())))
-            families = leaked["family"].unique(maintain_order=True)
-            sha256 = index.facts[number].sha256
-            leaks.append(Leak(file.name, sha256, sources, tuple(leaked["id"]), tuple(families)))
-    return tuple(leaks)
-
-
-def _shared_rows(index: Index, across: Pairs, file: int, source: int) -> BoolArray:
-    """Tell which rows are records of a file that share something with a record of another file."""
-    files = index.frame["file"].to_numpy()
-    own, theirs = files == file, files == source
-    shared = np.zeros(len(files), dtype=np.bool_)
-    for column in _SHARED:
-        values = _comparable_column(index, column)
-        shared_values = values.filter(theirs).drop_nulls().unique()
-        shared |= own & values.is_in(shared_values.implode()).fill_null(value=False).to_numpy()
-    for row, other in ((across.row, across.other), (across.other, across.row)):
-        shared[row[own[row] & theirs[other]]] = True
-    return shared
+            yield leak_of(index, number, leaked, sources)
 
 
 CHECK: Final[Check[DataContext]] = Check(
     name="separation",
     question="Does nothing occur in two files, word for word or nearly?",
-    run=lambda context: check_separation(
-        context.index, context.collector("separation"), threshold=context.settings.near_duplicate
+    run=lambda context, findings: check_separation(
+        context.index, findings, threshold=context.settings.near_duplicate
     ),
     needs=("records",),
     cost=3.0,

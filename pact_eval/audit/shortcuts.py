@@ -16,7 +16,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, get_args
 
@@ -620,8 +620,8 @@ def check_shortcuts(
         not_ablated=sum("ablated context" not in item.words for item in items),
         answer_words=answer_words,
     )
-    result = findings.result(_scope(measured), measured)
-    return replace(result, skipped="one source") if measured.source_families == 1 else result
+    skipped = "one source" if measured.source_families == 1 else None
+    return findings.result(_scope(measured), measured, skipped=skipped)
 
 
 def _sample(frame: pl.DataFrame, max_records: int, rng: np.random.Generator) -> list[int]:
@@ -826,16 +826,15 @@ def _scope(measured: Shortcuts) -> str:
     return f"{measured.records:,} records of {families}{sampled}{left_out}"
 
 
-def _apart(context: DataContext) -> Callable[[], CheckResult]:
-    findings = context.collector("shortcuts")
-    return functools.partial(check_shortcuts, context.index, findings, rng=context.rng())
+def _run(context: DataContext, findings: Collector) -> CheckResult:
+    return check_shortcuts(context.index, findings, rng=context.rng())
 
 
 CHECK: Final[Check[DataContext]] = Check(
     name="shortcuts",
     question="Does a bag of words find the reference without the evidence?",
-    run=lambda context: _apart(context)(),
-    apart=_apart,
+    run=_run,
+    apart=True,
     needs=("records",),
     codes={
         "question-shortcut": ("error", "The question alone predicts the answer."),

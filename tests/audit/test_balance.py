@@ -106,7 +106,7 @@ def kinds_of(folder: Path, *files: list[tuple[str, Any]]) -> CheckResult:
         ]
         path = write_jsonl(folder / f"{number}.jsonl", records)
         data.append(DataFile(path.name, "train", path))
-    index = build_index(data, SchemaScan(Collector("schema", 5)))  # takes empty files too
+    index = build_index(data, SchemaScan("schema", 5))  # takes empty files too
     return check_balance(index, Collector("balance", 5))
 
 

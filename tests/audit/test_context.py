@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from messages import assert_says
 from pact_eval.audit import parts
 from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource
 from pact_eval.audit.dataset import DATA_CHECKS, audit_data
+from pact_eval.audit.findings import FamilyCollector
 from pact_eval.audit.parts import is_shared, look_at_families, work_on_parts
 from pact_eval.data.files import DataFile
-from pact_eval.data.index import index_of_records
+from pact_eval.data.index import Located, index_of_records
 from pact_eval.data.splits import write_manifest
 
 
@@ -132,30 +134,26 @@ def test_checks_run_in_their_order(folder: Path) -> None:
     order = [name for name in DATA_CHECKS if name in ("balance", "families", "hashes")]
     assert [check.check for check in audit.checks] == order
     assert audit.families == (2, 2, 2)
-    assert (audit.tampered, audit.leaks) == (False, ())
+    assert (audit.tampering, audit.leaks) == (None, ())
     path = folder / "holdout.jsonl"
     path.write_bytes(path.read_bytes() + b"{")
     audit = audit_data(source, DataAuditSettings(only=("balance", "hashes")))
     # Nobody asked for the schema, but a line is not JSON.
     assert {check.check for check in audit.checks} == {"schema", "balance", "hashes"}
     assert audit.checks[0].check == "schema"
-    assert audit.tampered
+    assert audit.tampering
 
 
 def test_families_are_looked_at_once_in_parts_of_their_order(folder: Path) -> None:
-    class Look:
-        def __init__(self) -> None:
-            self.sizes: list[int] = []
-
-        def family(self, members: object) -> None:
-            self.sizes.append(len(members))  # type: ignore[arg-type]
+    class Look(FamilyCollector):
+        def family(self, members: Sequence[Located]) -> None:
+            self.numbers[f"families of {len(members)}"] += 1
 
     index = index_of_records(list(DatasetSource.of_folder(folder).files))
-    looks = look_at_families(index, {"a": Look, "b": Look})
-    assert list(looks) == ["a", "b"]
-    assert [[look.sizes for look in of] for of in looks.values()] == [  # type: ignore[attr-defined]
-        [[2, 1, 2, 1, 2, 1]]
-    ] * 2
+    looks = {name: Look(name, 1) for name in ("schema", "families")}
+    look_at_families(index, looks)
+    for look in looks.values():
+        assert look.numbers == {"families of 1": 3, "families of 2": 3}
     slices = index.in_slices(4)
     assert [(len(part), n) for part, n in work_on_parts(len, slices)] == [(4, 4), (4, 4), (1, 1)]
 

@@ -46,8 +46,8 @@ def test_codes_of_a_severity_are_in_the_order_of_their_entry() -> None:
     result = collected("malformed", "duplicate-id", ERROR, ERROR).result("")
     assert result.codes("error") == [ERROR, "malformed", "duplicate-id"]
     assert (result.count("error"), result.count("note")) == (4, 0)
-    assert tuple(codes_of("schema"))[:2] == (ERROR, "malformed")
-    assert {CODES[code].check for code in codes_of("schema")} == {"schema"}
+    assert codes_of("schema", "error")[:2] == (ERROR, "malformed")
+    assert {CODES[code].severity for code in codes_of("schema", "error")} == {"error"}
 
 
 @pytest.mark.parametrize(("left", "right"), [(0, 3), (1, 3), (2, 1), (3, 3)])
@@ -88,12 +88,12 @@ class Lacking:
     def lacks(self, need: str) -> str | None:
         return f"no {need}" if need != "a" else None
 
-    def skipped(self, check: str, reason: str) -> CheckResult:
-        return CheckResult(check, "", skipped=reason)
+    def collector(self, check: str) -> Collector:
+        return Collector(check, 1)
 
 
 def test_an_entry_needs_every_one_of_its_needs() -> None:
     needs = ("a", "b", "c")
-    check: Check[Lacking] = Check("own", "?", lambda _: CheckResult("own", "ran"), {}, needs=needs)
+    check: Check[Lacking] = Check("own", "?", lambda _, own: own.result("ran"), {}, needs=needs)
     assert check.result(Lacking()).skipped == "no b"
     assert replace(check, needs=("a",)).result(Lacking()).scope == "ran"

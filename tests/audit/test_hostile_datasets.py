@@ -139,9 +139,9 @@ def test_a_manifest_elsewhere_is_held_against_what_is_audited(tmp_path: Path) ->
     files = [untrusted / "train.jsonl"], [untrusted / "holdout.jsonl"]
 
     def tampered() -> tuple[bool, bool]:
-        of_folder = DatasetSource.of_folder(untrusted, manifest)
-        of_files = DatasetSource.of_files(*files, manifest)
-        return audit_data(of_folder, only).tampered, audit_data(of_files, only).tampered
+        of_folder = audit_data(DatasetSource.of_folder(untrusted, manifest), only)
+        of_files = audit_data(DatasetSource.of_files(*files, manifest), only)
+        return bool(of_folder.tampering), bool(of_files.tampering)
 
     assert tampered() == (False, False)
     path = untrusted / "holdout.jsonl"

@@ -119,7 +119,7 @@ def test_no_change_of_bytes_passes_the_manifest(
     content[position] ^= data.draw(st.integers(1, 255))
     path.write_bytes(content)
     audit = audited(folder, ("hashes",))
-    assert audit.tampered
+    assert audit.tampering
     assert counts(audit)["hash-mismatch"] == 1
 
 

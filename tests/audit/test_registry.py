@@ -15,11 +15,10 @@ from pact_eval._choices import DATA_CHECK_NAMES
 from pact_eval.audit.adapter.audit import ADAPTER_CHECKS
 from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource
 from pact_eval.audit.dataset import DATA_CHECKS, audit_data
-from pact_eval.audit.findings import CODES, Check, CheckResult
+from pact_eval.audit.findings import CODES, Check, CheckResult, Collector
 
 
-def long_ids(context: DataContext) -> CheckResult:
-    findings = context.collector("id-lengths")
+def long_ids(context: DataContext, findings: Collector) -> CheckResult:
     for row, name in enumerate(context.index.frame["id"]):
         if len(name) > 10:
             findings.add("long-id", context.index.place(row), "10 characters at most", name)
@@ -39,7 +38,7 @@ def registered() -> Iterator[None]:
     ADAPTER_CHECKS["readme"] = Check(
         name="readme",
         question="Is there a model card?",
-        run=lambda context: context.skipped("readme", "not looked for"),
+        run=lambda _, collector: collector.result("", skipped="not looked for"),
         codes={},
     )
     yield

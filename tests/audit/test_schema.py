@@ -11,8 +11,8 @@ from builders import question, record, write_jsonl
 
 from pact_eval.audit.context import DataAuditSettings, DatasetSource
 from pact_eval.audit.dataset import audit_data
-from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.schema import SchemaScan
+from pact_eval.audit.findings import CheckResult
+from pact_eval.audit.schema import SchemaScan, check_schema
 from pact_eval.data.files import DataFile, Role
 from pact_eval.data.index import build_index
 
@@ -23,8 +23,8 @@ def checked(folder: Path, *files: list[Any], role: Role = "eval") -> CheckResult
         DataFile(f"{n}.jsonl", role, write_jsonl(folder / f"{n}.jsonl", rows))
         for n, rows in enumerate(files)
     ]
-    scan = SchemaScan(Collector("schema", 50))
-    return scan.result(build_index(data, scan))
+    scan = SchemaScan("schema", 50)
+    return check_schema(build_index(data, scan), scan)
 
 
 def of_input(folder: Path, decision: dict[str, Any] | None = None, **more: Any) -> CheckResult:

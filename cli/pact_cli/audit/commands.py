@@ -37,7 +37,7 @@ from pact_eval.errors import GateError, InputError, RoleError, TamperedError
 from pact_eval.models import SCHEMA_CONFIG
 from pact_eval.progress import tracked
 from pact_eval.templates.files import write_contract as write_stated_contract
-from pact_reports.views.audit import adapter_tampered, present_adapter_audit, present_data_audit
+from pact_reports.views.audit import present_adapter_audit, present_data_audit
 from pact_reports.views.datasets import (
     present_ablated_file,
     present_converted_file,
@@ -145,7 +145,7 @@ def data(
     audit = audit_data(source, settings)
     presenter = present_data_audit(audit, fail_on)
     emit(presenter, full=full)
-    exit_with(audit.checks, fail_on, tampered=audit.tampered, all_wanted=bool(only))
+    exit_with(audit.checks, fail_on, tampered=audit.tampering is not None, all_wanted=bool(only))
 
 
 def _source(
@@ -222,7 +222,7 @@ def adapter(
     presenter = present_adapter_audit(*audits, comparison=comparison, fail_on=fail_on)
     emit(presenter)
     checks = [check for audit in audits for check in audit.checks]
-    exit_with(checks, fail_on, tampered=any(map(adapter_tampered, audits)))
+    exit_with(checks, fail_on, tampered=any(audit.tampering for audit in audits))
 
 
 def exit_with(
@@ -266,7 +266,7 @@ def manifest(folder: Annotated[Path, "DIR"], *, check: bool = False) -> None:
         return
     audit = audit_data(DatasetSource.of_folder(folder), DataAuditSettings(only=["hashes"]))
     emit(present_data_audit(audit, _FAIL_ON))
-    exit_with(audit.checks, _FAIL_ON, tampered=audit.tampered)
+    exit_with(audit.checks, _FAIL_ON, tampered=audit.tampering is not None)
 
 
 @command()

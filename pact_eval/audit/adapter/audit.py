@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -30,13 +31,11 @@ from pact_eval.audit.adapter.base import BASE
 from pact_eval.audit.adapter.context import AdapterContext
 from pact_eval.audit.adapter.files import CONFIG, FILES, FileRecord, LoraSettings, shown
 from pact_eval.audit.adapter.tensors import TENSORS, layer_module
-from pact_eval.audit.findings import Check, CheckResult, Collector, Leak
+from pact_eval.audit.findings import Check, CheckResult, Collector, Leak, leak_of, tampering
 from pact_eval.audit.near_duplicates import ContextVectors, Groups, Pairs, add_pairs, near_pairs
 from pact_eval.custody import (
     LEARNT,
     TRAINING_RECORD,
-    HashedData,
-    Hashes,
     TrainingRecord,
     are_hashed,
     hashes_of,
@@ -121,40 +120,46 @@ def check_overlap(
     Raises:
         InputError: a folder or file cannot be read.
     """
-    learnt_files = [file for role in _learnt(record) for file in role.files]
+    roles = [record.roles[role] for role in LEARNT if role in record.roles]
+    learnt_files = [file for data in roles for file in data.files]
     index = build_index(data_files(paths, {file.sha256 for file in learnt_files}))
     values: dict[str, list[Json]] = {"records": [], "contexts": [], "families": []}
-    for located_record in index.read(range(len(index))):
-        values["records"].append(located_record.value)
-        values["contexts"].append(located_record.record.state)
-        values["families"].append(located_record.record.family)
-    training_hashes = {name: _learnt_hashes(record, name) for name in values}
-    shared = {name: are_hashed(values[name], training_hashes[name]) for name in values}
-    roles = np.array([file.role for file in index.files])
-    learnt, evaluated = shared["records"], roles[index.frame["file"].to_numpy()] == "eval"
-    by_family = evaluated & shared["families"]
-    by_context = evaluated & shared["contexts"] & ~by_family
+    for item in index.read(range(len(index))):
+        values["records"].append(item.value)
+        values["contexts"].append(item.record.state)
+        values["families"].append(item.record.family)
+    hashes = {
+        name: np.unique(np.concatenate([hashes_of([]), *(data.hashes(name) for data in roles)]))
+        for name in values
+    }
+    learnt, same_context, same_family = (are_hashed(values[name], hashes[name]) for name in values)
+    is_eval = np.array([file.role == "eval" for file in index.files], dtype=np.bool_)
+    evaluated = is_eval[index.frame["file"].to_numpy()]
+    by_family = evaluated & same_family
+    by_context = evaluated & same_context & ~by_family
     near = _near_duplicates(index, learnt, evaluated & ~by_family & ~by_context, threshold)
-    by_text = np.zeros_like(evaluated)
-    by_text[near.row] = True
-    _add_names("trained-family", index, by_family, collector)
-    _add_names("trained-context", index, by_context, collector)
+    for code, rows in (("trained-family", by_family), ("trained-context", by_context)):
+        first = index.frame.with_row_index("row").filter(rows)
+        for row, family in first.unique("family", maintain_order=True)["row", "family"].iter_rows():
+            collector.add(code, index.place(row), _EXPECTED, f"the family {shown(family)}")
     add_pairs(collector, "trained-near-duplicate", _EXPECTED, index, near)
     if not learnt.any():
         expected = "the files of the training among the data: their texts are compared"
         collector.add("training-not-at-hand", Place(str(paths[0])), expected, "none")
-    leaking = by_family | by_context | by_text
+    leaking = by_family | by_context
+    leaking[near.row] = True
+    sources = tuple(dict.fromkeys(file.name for file in learnt_files))
+    leaks = (leak_of(index, number, leaking, sources) for number in range(len(index.files)))
     measured = MeasuredOverlap(
         evaluated=int(evaluated.sum()),
-        families=_families(index, evaluated),
-        learnt_families=_families(index, leaking),
+        families=index.frame.filter(evaluated)["family"].n_unique(),
+        learnt_families=index.frame.filter(leaking)["family"].n_unique(),
         at_hand=int(learnt.sum()),
-        recorded=len(training_hashes["records"]),
+        recorded=len(hashes["records"]),
         threshold=threshold,
     )
     scope = f"{counted(measured.families, 'family')} to evaluate with"
-    sources = tuple(dict.fromkeys(file.name for file in learnt_files))
-    return replace(collector.result(scope, measured), leaks=_leaks(index, leaking, sources))
+    return collector.result(scope, measured, leaks=[leak for leak in leaks if leak.items])
 
 
 def data_files(paths: Sequence[Path], trained: Collection[str]) -> tuple[DataFile, ...]:
@@ -186,16 +191,6 @@ def data_files(paths: Sequence[Path], trained: Collection[str]) -> tuple[DataFil
     return tuple({located(file.path): file for file in files}.values())
 
 
-def _learnt_hashes(record: TrainingRecord, name: str) -> Hashes:
-    """Return the hashes of a kind in the data that the adapter was trained or selected on."""
-    hashes = (data.hashes(name) for data in _learnt(record))
-    return np.unique(np.concatenate([hashes_of([]), *hashes]))
-
-
-def _learnt(record: TrainingRecord) -> list[HashedData]:
-    return [record.roles[role] for role in LEARNT if role in record.roles]
-
-
 def _near_duplicates(
     index: Index, learnt: BoolArray, evaluated: BoolArray, threshold: float
 ) -> Pairs:
@@ -210,38 +205,11 @@ def _near_duplicates(
     return Pairs(rows[nearest.row], rows[nearest.other], nearest.cosine)
 
 
-def _add_names(code: str, index: Index, rows: BoolArray, collector: Collector) -> None:
-    """Add one finding per family, at its first record."""
-    families = index.frame["family"]
-    named = index.frame.with_row_index("row").filter(rows).unique("family", maintain_order=True)
-    for row in named["row"]:
-        collector.add(code, index.place(row), _EXPECTED, f"the family {shown(families[row])}")
-
-
-def _families(index: Index, rows: BoolArray) -> int:
-    return index.frame.filter(rows)["family"].n_unique()
-
-
-def _leaks(index: Index, rows: BoolArray, sources: tuple[str, ...]) -> tuple[Leak, ...]:
-    """Return one leak per file with records that the adapter was trained or selected on."""
-    leaks = []
-    for number, (file, facts) in enumerate(zip(index.files, index.facts, strict=True)):
-        part = index.frame.filter(rows & (index.frame["file"].to_numpy() == number))
-        if part.height:
-            families = tuple(part["family"].unique(maintain_order=True))
-            leaks.append(Leak(file.name, facts.sha256, sources, tuple(part["id"]), families))
-    return tuple(leaks)
-
-
-def _run_overlap(context: AdapterContext) -> CheckResult:
+def _run_overlap(context: AdapterContext, collector: Collector) -> CheckResult:
     if context.training is None:
-        return context.skipped("overlap", f"no {TRAINING_RECORD} that can be read")
-    return check_overlap(
-        context.training,
-        context.data,
-        context.collector("overlap"),
-        threshold=context.near_duplicate,
-    )
+        return collector.result("", skipped=f"no {TRAINING_RECORD} that can be read")
+    threshold = context.near_duplicate
+    return check_overlap(context.training, context.data, collector, threshold=threshold)
 
 
 OVERLAP: Final[Check[AdapterContext]] = Check(
@@ -255,13 +223,13 @@ OVERLAP: Final[Check[AdapterContext]] = Check(
         "trained-near-duplicate": ("error", "A context nearly repeats one of the training."),
         "training-not-at-hand": (
             "note",
-            "No file of the training is among the data, so near duplicates were not looked for.",
+            "No file of the training is among the data: no texts compared.",
         ),
     },
 )
 
 
-_PLACE: Final = Place(SCHEMA_CONFIG)
+_SCHEMA: Final = Place(SCHEMA_CONFIG)
 
 
 def check_prompts(
@@ -284,123 +252,94 @@ def check_prompts(
     stated = {name: value for name, value in stated.items() if value is not None}
     if not stated:
         expected = "hashes of tokenizer and chat template"
-        collector.add("prompts-not-stated", _PLACE, expected, "not stated")
+        collector.add("prompts-not-stated", _SCHEMA, expected, "not stated")
         return collector.result("not stated")
     for name, value in stated.items():
         if not isinstance(value, str):
-            collector.add("prompts-differ", _PLACE, f"{name}: text", describe(value))
+            collector.add("prompts-differ", _SCHEMA, f"{name}: text", describe(value))
     hashes = "1 hash" if len(stated) == 1 else f"{len(stated)} hashes"
     if base is None:
         return collector.result(f"{hashes}; no base to compare with")
     try:
         here = TrainingPrompts.of_folder(base)
     except InputError as error:
-        collector.add("prompts-not-compared", _PLACE, "a tokenizer that can be read", str(error))
+        collector.add("prompts-not-compared", _SCHEMA, "a tokenizer that can be read", str(error))
         return collector.result(hashes)
     texts = {name: value for name, value in stated.items() if isinstance(value, str)}
     for difference in here.differences(texts, str(base)):
         collector.add(
-            "prompts-differ", _PLACE, "the tokenizer and template of the base", difference
+            "prompts-differ", _SCHEMA, "the tokenizer and template of the base", difference
         )
     return collector.result(hashes)
 
 
-def _run(context: AdapterContext) -> CheckResult:
+def _run_prompts(context: AdapterContext, collector: Collector) -> CheckResult:
     if SCHEMA_CONFIG in context.unreadable:
-        return context.skipped("prompts", f"{SCHEMA_CONFIG} cannot be read")
-    collector = context.collector("prompts")
-    _check_chat_template(context.base_folder, collector)
-    if context.schema_config is None:  # the check "contract" reports it
-        return collector.result(f"no {SCHEMA_CONFIG}")
-    return check_prompts(context.schema_config, context.base_folder, collector)
-
-
-def _check_chat_template(base: Path | None, collector: Collector) -> None:
-    """Check that the chat template of the base ends: an adapter chooses its base."""
+        return collector.result("", skipped=f"{SCHEMA_CONFIG} cannot be read")
+    base = context.base_folder
     try:
         template = None if base is None else chat_template_of(base)
     except InputError:  # the comparison of the tokenizer reports it
-        return
+        template = None
+    # An adapter chooses its base, and so the template.
     if template is not None and (fault := trial_fault(chat_rendering(template))):
-        collector.add("chat-template-does-not-end", _PLACE, "a prompt", f"{base}: {fault}")
+        collector.add("chat-template-does-not-end", _SCHEMA, "a prompt", f"{base}: {fault}")
+    if context.schema_config is None:  # the check "contract" reports it
+        return collector.result(f"no {SCHEMA_CONFIG}")
+    return check_prompts(context.schema_config, base, collector)
 
 
 PROMPTS: Final[Check[AdapterContext]] = Check(
     name="prompts",
     question="Was it trained with the tokenizer and chat template of its base?",
-    run=_run,
+    run=_run_prompts,
     needs=(SCHEMA_CONFIG,),
     codes={
-        "prompts-differ": (
-            "error",
-            "The adapter was trained with another tokenizer or chat template.",
-        ),
-        "chat-template-does-not-end": (
-            "error",
-            "The first rendering of the base's chat template exceeds 10 seconds or 1 GB.",
-        ),
+        "prompts-differ": ("error", "It was trained with another tokenizer or chat template."),
+        "chat-template-does-not-end": ("error", "The base's template exceeds 10 seconds or 1 GB."),
         "prompts-not-compared": ("warning", "The tokenizer files of the base cannot be read."),
         "prompts-not-stated": ("note", "The adapter does not state its tokenizer and template."),
     },
 )
 
 
-_TRAINING_PLACE: Final = Place(TRAINING_RECORD)
+_RECORD: Final = Place(TRAINING_RECORD)
 _VERBS: Final = {"train": "train", "selection": "select", "calibration": "calibrate"}
 
 
-def _training_run(context: AdapterContext) -> CheckResult:
+def _run_training(context: AdapterContext, collector: Collector) -> CheckResult:
     if TRAINING_RECORD in context.unreadable:
-        return context.failed_to_read("training", "training-unreadable", TRAINING_RECORD)
-    collector = context.collector("training")
-    record, weights = context.training, context.sha256_of(ADAPTER_WEIGHTS)
+        return context.failed_to_read(collector, "training-unreadable", TRAINING_RECORD)
+    record = context.training
+    weights = next(file.sha256 for file in context.files if file.name == ADAPTER_WEIGHTS)
     for fault in record_faults(record, context.schema_config, weights or ""):
-        collector.add(
-            f"training-{fault.code}", _TRAINING_PLACE, shown(fault.expected), shown(fault.actual)
-        )
+        code, expected = f"training-{fault.code}", shown(fault.expected)
+        collector.add(code, _RECORD, expected, shown(fault.actual))
     if record is None:
         if not collector.errors:
             expected = "hashes of the training data"
-            collector.add("training-not-stated", _TRAINING_PLACE, expected, f"no {TRAINING_RECORD}")
+            collector.add("training-not-stated", _RECORD, expected, f"no {TRAINING_RECORD}")
         return collector.result("not stated")
     for roles, count in shared_between(record).items():
-        names = " and ".join(roles)
-        shared_families = f"{count:,} in the data for {names}"
-        collector.add(
-            "roles-overlap", _TRAINING_PLACE, "families that have one role", shared_families
-        )
-    _check_base(record, context, collector)
-    counted = (
-        f"{len(data.hashes('records')):,} to {_VERBS[role]}" for role, data in record.roles.items()
-    )
-    return collector.result(f"records: {', '.join(counted) or 'none'}")
-
-
-def _check_base(record: TrainingRecord, context: AdapterContext, collector: Collector) -> None:
-    """Compare the base of the training with the one that the adapter names, or that is here.
-
-    A base that was trained further has other weights.
-    """
-    if record.base_sha256 is None:
-        return
-    named = context.base.weights_sha256
-    here = named if isinstance(named, str) else _sha256_of_base(context)
-    if here is not None and here != record.base_sha256:
-        expected = f"a base whose weights have the SHA-256 {shown(record.base_sha256)}"
-        collector.add("training-base-differs", _TRAINING_PLACE, expected, shown(here))
-
-
-def _sha256_of_base(context: AdapterContext) -> str | None:
-    try:
-        return None if context.base_folder is None else sha256_of_weights(context.base_folder)
-    except (AdapterError, OSError):  # the check "base" reports it
-        return None
+        actual = f"{count:,} in the data for {' and '.join(roles)}"
+        collector.add("roles-overlap", _RECORD, "families that have one role", actual)
+    # A base that was trained further has other weights.
+    trained_on, here = record.base_sha256, context.base.weights_sha256
+    if trained_on is not None and not isinstance(here, str) and context.base_folder is not None:
+        with suppress(AdapterError, OSError):  # the check "base" reports it
+            here = sha256_of_weights(context.base_folder)
+    if trained_on is not None and isinstance(here, str) and here != trained_on:
+        expected = f"a base whose weights have the SHA-256 {shown(trained_on)}"
+        collector.add("training-base-differs", _RECORD, expected, shown(here))
+    n_records = {role: len(data.hashes("records")) for role, data in record.roles.items()}
+    used = ", ".join(f"{n:,} to {_VERBS[role]}" for role, n in n_records.items())
+    return collector.result(f"records: {used or 'none'}")
 
 
 TRAINING: Final[Check[AdapterContext]] = Check(
     name="training",
     question="Does the adapter state its training data, and is the record its own?",
-    run=_training_run,
+    run=_run_training,
     needs=(ADAPTER_WEIGHTS,),
     codes={
         "training-unreadable": ("error", "training_data.json is not a training record."),
@@ -415,7 +354,7 @@ TRAINING: Final[Check[AdapterContext]] = Check(
 )
 
 
-_CONTRACT_PLACE: Final = Place(SCHEMA_CONFIG)
+_CONTRACT_SCHEMA: Final = Place(SCHEMA_CONFIG)
 
 
 def check_contract(
@@ -430,7 +369,8 @@ def check_contract(
     Args:
         schema_config: the parsed `schema_config.json`, or None if there is none.
         collector: of the check "contract".
-        decision: the decision files of transformers next to it, or None.
+        decision: the decision files of transformers next to it, or None. They have a contract of
+            their own, unless another task is stated.
 
     Examples:
         >>> result = check_contract({"task": NIMBLE.task}, Collector("contract", keep=5))
@@ -438,76 +378,54 @@ def check_contract(
         >>> findings[0].code, findings[0].actual  # doctest: +ELLIPSIS
         ('contract-mismatch', '...prompt_code_sha256 nothing, expected...')
     """
-    if decision is not None and stated_task(schema_config) in (None, TEMPLATE_TASK):
-        return _check_template(schema_config or {}, decision, collector)
-    if schema_config is None:
+    schema = schema_config or {}
+    if decision is not None and schema.get("task") in (None, TEMPLATE_TASK):
+        scope = _check_template(schema, decision, collector)
+    elif schema_config is None:
         expected = "the contract it was trained on (to state it: --write-contract nimble)"
-        collector.add("contract-unknown", _CONTRACT_PLACE, expected, "no such file")
+        collector.add("contract-unknown", _SCHEMA, expected, "no such file")
         return collector.result(f"no {SCHEMA_CONFIG}")
-    malformed = [key for key in CONTRACT_KEYS if not isinstance(schema_config.get(key), str | None)]
-    for key in malformed:
-        value = f"{key} is {describe(schema_config[key])}"
-        collector.add("contract-mismatch", _CONTRACT_PLACE, "text", value)
-    try:
-        if not malformed:
-            NIMBLE.check_adapter(schema_config)
-    except ContractMismatchError as error:
-        expected = f"the contract {NIMBLE.name!r}"
-        collector.add("contract-mismatch", _CONTRACT_PLACE, expected, str(error))
-    _note_statement(schema_config, collector)
-    _check_max_length(schema_config, collector, NIMBLE.max_prompt_tokens)
-    return collector.result(f"{len(schema_config)} keys of {SCHEMA_CONFIG}")
-
-
-def _note_statement(schema_config: Mapping[str, Json], collector: Collector) -> None:
-    """Say that the user wrote the contract down, not the training."""
-    if schema_config.get(STATED_BY) is not None:
+    else:
+        scope = f"{len(schema)} keys of {SCHEMA_CONFIG}"
+        malformed = [key for key in CONTRACT_KEYS if not isinstance(schema.get(key), str | None)]
+        for key in malformed:
+            actual = f"{key} is {describe(schema[key])}"
+            collector.add("contract-mismatch", _SCHEMA, "text", actual)
+        try:
+            if not malformed:
+                NIMBLE.check_adapter(schema)
+        except ContractMismatchError as error:
+            expected = f"the contract {NIMBLE.name!r}"
+            collector.add("contract-mismatch", _SCHEMA, expected, str(error))
+        decision = None
+    if schema.get(STATED_BY) is not None:  # by the user, not by the training
         expected = "a contract that the training has recorded"
-        collector.add("contract-stated", _CONTRACT_PLACE, expected, "contract stated by the user")
-
-
-def stated_task(schema_config: Mapping[str, Json] | None) -> Json:
-    """Return the task that a `schema_config.json` states, or None."""
-    return (schema_config or {}).get("task")
+        collector.add("contract-stated", _SCHEMA, expected, "contract stated by the user")
+    value, tokens = schema.get("max_length"), max_length_tokens(schema)
+    if tokens is None and value is not None:
+        actual = f"max_length is {value if isinstance(value, int) else describe(value)}"
+        collector.add("max-length-malformed", _SCHEMA, "a number of tokens above 0", actual)
+    elif decision is None and tokens not in (None, NIMBLE.max_prompt_tokens):
+        expected = f"max_length {NIMBLE.max_prompt_tokens:,}, as the contract has it"
+        collector.add("max-length-differs", _SCHEMA, expected, f"{tokens:,}")
+    return collector.result(scope)
 
 
 def _check_template(
-    schema_config: Mapping[str, Json], decision: DecisionFiles, collector: Collector
-) -> CheckResult:
-    """Compare the decision files with the contract that `schema_config.json` states, if any."""
+    schema: Mapping[str, Json], decision: DecisionFiles, collector: Collector
+) -> str:
+    """Compare decision files with the contract that is stated, if any; say what they are."""
     trial = first_rendering(decision)
     if fault := trial_fault(trial):
         collector.add("template-does-not-end", Place(DECISION_TEMPLATE), "a prompt", fault)
-    stated = schema_config.get("contract_fingerprint")
+    stated = schema.get("contract_fingerprint")
     if stated is not None and stated != decision.fingerprint:
         expected = f"contract_fingerprint {decision.fingerprint}, that of the decision files"
-        template = stated if isinstance(stated, str) else describe(stated)
-        collector.add("contract-mismatch", _CONTRACT_PLACE, expected, template)
-    _note_statement(schema_config, collector)
-    _check_max_length(schema_config, collector, None)
+        actual = stated if isinstance(stated, str) else describe(stated)
+        collector.add("contract-mismatch", _SCHEMA, expected, actual)
     named = "the generic prompt of transformers" if decision.template is None else "its template"
     missing = ", not rendered: Jinja is not installed" if trial == "not tried" else ""
-    return collector.result(f"decision files with {named}{missing}")
-
-
-def _check_decision_files(context: AdapterContext, collector: Collector) -> None:
-    """Say whether the decision files can be used, and whether transformers will use them."""
-    place = Place(DECISION_CONFIG)
-    if DECISION_CONFIG in context.unreadable:
-        reason = shown(context.unreadable[DECISION_CONFIG])
-        collector.add("decision-unusable", place, "decision files that can be scored", reason)
-    if context.decision is None:
-        return
-    for key in context.decision.ignored:
-        expected = "keys that transformers knows"
-        collector.add("decision-key-ignored", place, expected, shown(key))
-    if context.full_model is None and not (context.folder / "config.json").is_file():
-        collector.add(
-            "decision-files-ignored",
-            place,
-            "decision_config=FOLDER next to model=FOLDER",
-            'pipeline("decision", model=FOLDER) alone takes the prompt of the base model',
-        )
+    return f"decision files with {named}{missing}"
 
 
 def max_length_tokens(schema_config: Mapping[str, Json]) -> int | None:
@@ -518,56 +436,42 @@ def max_length_tokens(schema_config: Mapping[str, Json]) -> int | None:
         (2048, None)
     """
     value = schema_config.get("max_length")
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
-    return value if is_count and isinstance(value, int) else None
+    return value if type(value) is int and value > 0 else None
 
 
-def _check_max_length(
-    schema_config: Mapping[str, Json], collector: Collector, expected_tokens: int | None
-) -> None:
-    value, tokens = schema_config.get("max_length"), max_length_tokens(schema_config)
-    if tokens is None and value is not None:
-        max_length = f"max_length is {describe(value) if not isinstance(value, int) else value}"
-        collector.add(
-            "max-length-malformed", _CONTRACT_PLACE, "a number of tokens above 0", max_length
-        )
-    elif None not in (tokens, expected_tokens) and tokens != expected_tokens:
-        expected = f"max_length {expected_tokens:,}, as the contract has it"
-        collector.add("max-length-differs", _CONTRACT_PLACE, expected, f"{tokens:,}")
-
-
-def _contract_run(context: AdapterContext) -> CheckResult:
+def _run_contract(context: AdapterContext, collector: Collector) -> CheckResult:
+    """Check the contract; say whether decision files can be used, and whether they will be."""
     if SCHEMA_CONFIG in context.unreadable:
-        return context.failed_to_read("contract", "contract-unreadable", SCHEMA_CONFIG)
-    collector = context.collector("contract")
-    _check_decision_files(context, collector)
-    return check_contract(context.schema_config, collector, context.decision)
+        return context.failed_to_read(collector, "contract-unreadable", SCHEMA_CONFIG)
+    place, decision = Place(DECISION_CONFIG), context.decision
+    if DECISION_CONFIG in context.unreadable:
+        reason = shown(context.unreadable[DECISION_CONFIG])
+        collector.add("decision-unusable", place, "decision files that can be scored", reason)
+    for key in () if decision is None else decision.ignored:
+        collector.add("decision-key-ignored", place, "keys that transformers knows", shown(key))
+    alone = context.full_model is None and not (context.folder / "config.json").is_file()
+    if decision is not None and alone:
+        expected = "decision_config=FOLDER next to model=FOLDER"
+        actual = 'pipeline("decision", model=FOLDER) alone takes the prompt of the base model'
+        collector.add("decision-files-ignored", place, expected, actual)
+    return check_contract(context.schema_config, collector, decision)
 
 
 CONTRACT: Final[Check[AdapterContext]] = Check(
     name="contract",
     question="Was it trained on our prompt contract?",
-    run=_contract_run,
+    run=_run_contract,
     needs=(SCHEMA_CONFIG,),
     codes={
         "contract-unknown": ("error", "There is no schema_config.json: the contract is unknown."),
         "contract-unreadable": ("error", "schema_config.json is not an object of strict JSON."),
         "contract-mismatch": ("error", "The adapter was trained on another prompt contract."),
         "decision-unusable": ("error", "Its decision files cannot be scored."),
-        "template-does-not-end": (
-            "error",
-            "The first rendering of the template exceeds 10 seconds or 1 GB.",
-        ),
-        "decision-files-ignored": (
-            "warning",
-            "transformers ignores decision files in an adapter's folder unless it is told.",
-        ),
+        "template-does-not-end": ("error", "Its first rendering exceeds 10 seconds or 1 GB."),
+        "decision-files-ignored": ("warning", "transformers ignores such files unless it is told."),
         "decision-key-ignored": ("note", "transformers ignores a key of decision.json."),
         "contract-stated": ("note", "The user has stated the contract, not the training."),
-        "max-length-malformed": (
-            "warning",
-            "max_length is not a number of tokens; it has no effect.",
-        ),
+        "max-length-malformed": ("warning", "max_length is not a number of tokens."),
         "max-length-differs": ("note", "The longest prompt is not the one of the contract."),
     },
 )
@@ -650,6 +554,11 @@ class AdapterAudit(Framed):
     tensors: tuple[TensorInfo, ...] | None
 
     @property
+    def tampering(self) -> str | None:
+        """What a hash that does not match shows; None if all match."""
+        return tampering(self.checks)
+
+    @property
     def leaks(self) -> tuple[Leak, ...]:
         """Records to evaluate with that the adapter was trained or selected on, by file."""
         return tuple(leak for check in self.checks for leak in check.leaks)
@@ -698,8 +607,14 @@ def audit_adapter(
     require_adapter_folder(folder)
     if base_model is not None and not base_model.is_dir():
         raise AdapterError(f"{base_model}: no such folder")
-    context = AdapterContext.open(folder, base_model=base_model, others=others, keep=keep)
-    context = replace(context, data=data, near_duplicate=near_duplicate)
+    context = AdapterContext.open(
+        folder,
+        base_model=base_model,
+        data=data,
+        near_duplicate=near_duplicate,
+        others=others,
+        keep=keep,
+    )
     return AdapterAudit(
         folder=folder,
         facts=_facts(context),
@@ -711,11 +626,12 @@ def audit_adapter(
 
 
 def _facts(context: AdapterContext) -> AdapterFacts:
-    tensors, lora, base = context.tensors, context.lora, context.base
+    tensors, lora, base, decision = context.tensors, context.lora, context.base, context.decision
     schema = context.schema_config or {}
-    decision = context.decision
-    places = [layer_module(name) for name in (lora.modules if lora is not None else ())]
-    layers = {(place.stack, place.layer) for place in places if place is not None}
+    stated = {key: value for key, value in schema.items() if isinstance(value, str)}
+    places = filter(None, map(layer_module, () if lora is None else lora.modules))
+    layers = {(place.stack, place.layer) for place in places}
+    of_decision = decision.fingerprint if decision and not schema else None
     return AdapterFacts(
         settings=context.settings,
         dtypes=None if tensors is None else dict(Counter(tensor.dtype for tensor in tensors)),
@@ -725,16 +641,11 @@ def _facts(context: AdapterContext) -> AdapterFacts:
         base_model=base.model,
         base_revision=base.revision,
         base_folder=context.base_folder,
-        contract_task=_text(schema.get("task")) or (TEMPLATE_TASK if decision else None),
-        contract_stated_by=_text(schema.get(STATED_BY)),
-        contract_fingerprint=_text(schema.get("contract_fingerprint"))
-        or (decision.fingerprint if decision and not schema else None),
-        prompt_code_sha256=_text(schema.get("prompt_code_sha256")),
+        contract_task=stated.get("task") or (TEMPLATE_TASK if decision else None),
+        contract_stated_by=stated.get(STATED_BY),
+        contract_fingerprint=stated.get("contract_fingerprint") or of_decision,
+        prompt_code_sha256=stated.get("prompt_code_sha256"),
         max_length_tokens=max_length_tokens(schema),
         files=context.files,
         hub=snapshot_of(context.folder),
     )
-
-
-def _text(value: Json) -> str | None:
-    return value if isinstance(value, str) else None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -51,8 +51,6 @@ from pact_eval.models import (
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext
 
-Rename = Callable[[str], str | None]
-
 _CONFIG: Final = Place(ADAPTER_CONFIG)
 _WEIGHTS: Final = Place(ADAPTER_WEIGHTS)
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
@@ -69,6 +67,28 @@ _PARTS_OF_SHELLS: Final = (
 )  # fmt: skip
 # Heads for speculative decoding, which transformers does not load.
 _NOT_LOADED: Final = ("mtp.", "model.mtp.")
+_SHELL: Final = "model.language_model."
+# What the beginnings of stored names become in memory, the first that fits; other names are left
+# out. As stored; the language model of a shell, alone; a shell whose checkpoint has the older
+# names; and a checkpoint of GPT-2's time, which leaves the first part of the names out.
+_READINGS: Final[Mapping[str, Mapping[str, str]]] = {
+    "stored": {"": ""},
+    "language model": {
+        _SHELL: "model.",
+        "language_model.model.": "model.",
+        "language_model.lm_head": "lm_head",
+        "lm_head": "lm_head",
+    },
+    "shell": {
+        _SHELL: _SHELL,
+        "language_model.model.": _SHELL,
+        "language_model.lm_head": "lm_head",
+        "lm_head": "lm_head",
+        "model.": _SHELL,
+        "": "model.",
+    },
+    "GPT-2": {"": "transformer."},
+}
 
 
 @dataclass(frozen=True)
@@ -109,13 +129,17 @@ def named_base(
     model = named_base_model(config, schema_config)
     other = named_base_model(config, None)
     folder = None if model is None else find_base_folder(model, adapter)
-    differs = model is not None and other is not None and _last(model) != _last(other)
+    last_parts = {
+        re.split(r"[/\\]", name.rstrip("/\\"))[-1].casefold() for name in (model, other) if name
+    }
     return NamedBase(
         model=model,
         file=SCHEMA_CONFIG if named_base_model(None, schema_config) else ADAPTER_CONFIG,
         revision=named_base_revision(config, schema_config),
         weights_sha256=(schema_config or {}).get("base_weights_sha256"),
-        others={SCHEMA_CONFIG: model, ADAPTER_CONFIG: other} if differs and model and other else {},
+        others={SCHEMA_CONFIG: model or "", ADAPTER_CONFIG: other or ""}
+        if len(last_parts) > 1
+        else {},
         folder=folder,
         is_brought=is_hub_id(model or "") and folder == adapter / str(model),
     )
@@ -137,48 +161,52 @@ def check_base(
         settings: its configuration, or None if it cannot be read.
         collector: of the check "base".
     """
-    folder = named_folder or base.folder
     _check_name(base, named_folder, collector)
-    if folder is None:
-        _check_named_once(base, collector)
-        return collector.result("the base's name")
-    place = Place(shown(os.path.normpath(folder)))
-    try:
-        weights = _read_base_weights(folder)
-        if not _has_named_hash(base, folder, collector):
-            _check_named_once(base, collector)
-    except (AdapterError, OSError) as error:
-        collector.add("base-unusable", place, "a base model's safetensors", shown(str(error)))
-        return collector.result(place.file)
+    folder = named_folder or base.folder
+    scope, has_named_hash, weights = "the base's name", False, None
+    if folder is not None:
+        scope = shown(os.path.normpath(folder))
+        try:
+            weights = _read_base_weights(folder)
+            has_named_hash = _has_named_hash(base, folder, collector)
+        except (AdapterError, OSError) as error:
+            expected = "a base model's safetensors"
+            collector.add("base-unusable", Place(scope), expected, shown(str(error)))
+            return collector.result(scope)
+    if base.others and not has_named_hash:
+        names = ", ".join(f"{shown(name)} in {file}" for file, name in base.others.items())
+        collector.add("base-named-twice", Place(SCHEMA_CONFIG), "one base model", names)
+    if folder is None or weights is None:
+        return collector.result(scope)
     if lora is None:
         _note_unchecked("the adapter's tensors cannot be read", collector)
-        return collector.result(f"{len(weights):,} weights of {place.file}")
+        return collector.result(f"{len(weights):,} weights of {scope}")
     is_shell, has_conv1d = _model_kind(folder)
     loaded = _as_loaded(weights, lora.modules, shell=is_shell is not False)
     _check_fit(lora, settings or LoraSettings(), loaded, has_conv1d, collector)
-    scope = f"{len(lora.modules):,} modules against {len(weights):,} weights of {place.file}"
-    return collector.result(scope)
+    return collector.result(
+        f"{len(lora.modules):,} modules against {len(weights):,} weights of {scope}"
+    )
 
 
 def _check_name(base: NamedBase, named_folder: Path | None, collector: Collector) -> None:
-    place = Place(base.file)
-    brought = "; its folder was taken from inside the adapter" if base.is_brought else ""
-    brought = brought if named_folder is None else ""
-    if base.model is None and base.folder is not None:
-        pass  # the adapter is a subfolder of its base
-    elif base.model is None:
-        collector.add("base-unknown", place, "the id or path of the base model", "none")
-    elif is_hub_id(base.model) and (base.folder is None or base.is_brought):
+    place, model = Place(base.file), base.model
+    is_brought = base.is_brought and named_folder is None
+    brought = "; its folder was taken from inside the adapter" if is_brought else ""
+    if model is None:
+        if base.folder is None:  # otherwise the adapter is a subfolder of its base
+            collector.add("base-unknown", place, "the id or path of the base model", "none")
+    elif is_hub_id(model) and (base.folder is None or base.is_brought):
         pinned = base.revision is not None and _COMMIT.fullmatch(base.revision)
         if not pinned and base.weights_sha256 is None:
-            expected = f"the commit of {shown(base.model)}, or the SHA-256 of its weights"
+            expected = f"the commit of {shown(model)}, or the SHA-256 of its weights"
             revision = f"the revision {shown(base.revision)}" if base.revision else "no revision"
             collector.add("base-unpinned", place, expected, revision + brought)
         elif brought and base.weights_sha256 is None:
             _note_unchecked(f"the named commit{brought}", collector)
     elif base.folder is None and named_folder is None:
         expected = "a folder from the adapter or the working folder, or a hub id"
-        collector.add("base-not-found", place, expected, shown(base.model))
+        collector.add("base-not-found", place, expected, shown(model))
     if base.folder is None and named_folder is None:
         why = "the base model is not at hand: neither shapes nor missing later layers"
         _note_unchecked(f"{why} can be checked; --base-model names its folder", collector)
@@ -188,24 +216,18 @@ def _note_unchecked(why: str, collector: Collector) -> None:
     collector.add("fit-not-checked", _WEIGHTS, "factors compared with the base's weights", why)
 
 
-def _check_named_once(base: NamedBase, collector: Collector) -> None:
-    if base.others:
-        names = ", ".join(f"{shown(name)} in {file}" for file, name in base.others.items())
-        collector.add("base-named-twice", Place(SCHEMA_CONFIG), "one base model", names)
-
-
 def _has_named_hash(base: NamedBase, folder: Path, collector: Collector) -> bool:
     """Return whether the base's weights have the hash that the adapter names."""
-    if base.weights_sha256 is None:
+    named = base.weights_sha256
+    if named is None:
         return False
     digest = sha256_of_weights(folder)
-    if digest != base.weights_sha256:
-        named = base.weights_sha256
-        stated_digest = shown(named) if isinstance(named, str) else describe(named)
-        expected = f"weights with SHA-256 {stated_digest}"
+    if digest != named:
+        stated = shown(named) if isinstance(named, str) else describe(named)
         actual = f"{digest} in {shown(str(folder))}"
+        expected = f"weights with SHA-256 {stated}"
         collector.add("base-differs", Place(SCHEMA_CONFIG), expected, actual)
-    return digest == base.weights_sha256
+    return digest == named
 
 
 def _check_fit(
@@ -215,12 +237,10 @@ def _check_fit(
     has_conv1d: bool | None,
     collector: Collector,
 ) -> None:
-    plain = {
-        name: module
-        for name, module in lora.modules.items()
-        if not is_target_parameter(settings, name)
-    }
-    if len(plain) < len(lora.modules):
+    """Compare the modules and their shapes with the base's."""
+    modules = lora.modules.items()
+    plain = {name: part for name, part in modules if not is_target_parameter(settings, name)}
+    if len(plain) < len(modules):
         _note_unchecked("target_parameters: their shapes are not compared", collector)
     # PEFT corrects a configuration that says otherwise than the base.
     turned = settings.fan_in_fan_out if has_conv1d is None else has_conv1d
@@ -232,10 +252,10 @@ def _check_fit(
         weight = weights.get(name)
         if weight is None:
             collector.add("module-unknown", _WEIGHTS, "modules of the base", shown(name))
-        elif not (
-            len(weight.shape) == 2
-            and weight.dtype in _UNPACKED
-            and "use_qalora" not in settings.variants
+        elif (
+            len(weight.shape) != 2
+            or weight.dtype not in _UNPACKED
+            or "use_qalora" in settings.variants
         ):
             unchecked += 1
         elif (misfit := _misfit(module, weight, turned)) is not None:
@@ -243,27 +263,25 @@ def _check_fit(
             collector.add("shape-misfit", _WEIGHTS, expected, f"{shown(name)}: {misfit}")
     if unchecked:
         _note_unchecked(f"{unchecked:,} modules: quantised, or not plain matrices", collector)
-    _check_full_tensors(lora, settings, weights, collector)
+    full = [tensor for tensor in lora.others if is_announced(tensor, lora, settings)]
+    _check_full_tensors(full, weights, collector)
     _check_complete(plain, settings, weights, collector)
 
 
 def _check_full_tensors(
-    lora: LoraTensors,
-    settings: LoraSettings,
-    weights: Mapping[str, TensorInfo],
-    collector: Collector,
+    tensors: Iterable[TensorInfo], weights: Mapping[str, TensorInfo], collector: Collector
 ) -> None:
     """Compare weights that the adapter stores in full, of `modules_to_save`, with the base's."""
-    for tensor in lora.others:
+    for tensor in tensors:
         name = tensor.name.removeprefix(PREFIX).removesuffix(".weight").removesuffix(".base_layer")
         weight = weights.get(name)
-        if not is_announced(tensor, lora, settings) or len(tensor.shape) < 2:
+        if len(tensor.shape) < 2:
             continue
         if weight is None and ".token_adapter." not in tensor.name:
             collector.add("module-unknown", _WEIGHTS, "modules of the base", shown(name))
         elif weight is not None and weight.shape != tensor.shape:
-            expected = f"a weight of {list(weight.shape)}"
             actual = f"{shown(name)}: {shown(str([*tensor.shape]))}"
+            expected = f"a weight of {list(weight.shape)}"
             collector.add("shape-misfit", _WEIGHTS, expected, actual)
 
 
@@ -274,13 +292,13 @@ def _check_complete(
     collector: Collector,
 ) -> None:
     """Find modules of the base that are targets and are not adapted."""
+    why = "names do not show it"
     try:
         expected = targeted(settings, list(weights))
     except PatternError as error:
-        _note_unchecked(f"which modules are targets: {error}", collector)
-        return
+        expected, why = None, str(error)
     if expected is None or "layer_replication" in settings.variants:
-        _note_unchecked("which modules are targets: names do not show it", collector)
+        _note_unchecked(f"which modules are targets: {why}", collector)
         return
     for target in without_module(settings, list(weights)):
         collector.add("target-unknown", _CONFIG, "targets that the base has", shown(target))
@@ -317,15 +335,12 @@ def _misfit(module: LoraModule, weight: TensorInfo, turned: bool) -> str | None:
     return None
 
 
-def _last(name: str) -> str:
-    return re.split(r"[/\\]", name.rstrip("/\\"))[-1].casefold()
-
-
 def _read_base_weights(folder: Path) -> dict[str, TensorInfo]:
     """Return the matrices of a base model by the stored name of the module that has them.
 
     Args:
-        folder: of the model; one safetensors file or several, with or without an index.
+        folder: of the model; one safetensors file or several, of which transformers would load
+            those of the index, if there is one.
 
     Returns:
         Weights of two and more dimensions.
@@ -334,12 +349,22 @@ def _read_base_weights(folder: Path) -> dict[str, TensorInfo]:
         AdapterError: there are none, one of the files is missing or damaged, or the folder holds
             an adapter.
     """
+    files = {file.name: file for file in weight_files(folder)}
+    index = folder / _INDEX
+    names = ["model.safetensors"] if "model.safetensors" in files else [*files]
+    if "model.safetensors" not in files and index.exists():
+        by_tensor = read_json_object(index).get("weight_map")
+        parts = by_tensor.values() if isinstance(by_tensor, dict) else ()
+        names = sorted({part for part in parts if isinstance(part, str)})
+        missing = ", ".join([name for name in names if name not in files][:5])
+        if missing or not names:
+            expected = "expected the parts of a model, lacks"
+            raise AdapterError(f"{index}: {expected} {missing or 'all'}")
     weights: dict[str, TensorInfo] = {}
-    for file in _shards(folder):
-        for tensor in safetensors_header(file):
-            suffix = next((end for end in _SUFFIXES if tensor.name.endswith(end)), None)
-            if suffix is not None and len(tensor.shape) > 1:
-                weights[tensor.name.removesuffix(suffix)] = tensor
+    for tensor in (tensor for name in names for tensor in safetensors_header(files[name])):
+        suffix = next((end for end in _SUFFIXES if tensor.name.endswith(end)), None)
+        if suffix is not None and len(tensor.shape) > 1:
+            weights[tensor.name.removesuffix(suffix)] = tensor
     return weights
 
 
@@ -362,9 +387,19 @@ def _as_loaded(
         >>> list(_as_loaded(stored, ["model.layers.0.q"]))
         ['model.layers.0.q']
     """
+    readings = []
+    for title, beginnings in _READINGS.items():
+        reading: dict[str, TensorInfo] = {}
+        for name, tensor in stored.items() if shell or title != "shell" else ():
+            begins = next((old for old in beginnings if name.startswith(old)), None)
+            if begins is not None and not name.startswith(_NOT_LOADED):
+                reading[beginnings[begins] + name.removeprefix(begins)] = tensor
+        embedding = next((name for name in reading if name.endswith("embed_tokens")), None)
+        if embedding is not None:
+            # Tied to the embedding, the output layer is a module without its own tensor.
+            reading.setdefault("lm_head", reading[embedding])
+        readings.append(reading)
     loaded_names = frozenset(module_names)
-    renames = [rename for rename in _READINGS if shell or rename is not _as_shell]
-    readings = [_rename(stored, rename) for rename in renames]
     return max(readings, key=lambda reading: len(loaded_names & reading.keys()))
 
 
@@ -383,81 +418,15 @@ def _model_kind(folder: Path) -> tuple[bool | None, bool | None]:
     return not parts.isdisjoint(_PARTS_OF_SHELLS), config.get("model_type") in _CONV1D
 
 
-def _rename(stored: Mapping[str, TensorInfo], rename: Rename) -> dict[str, TensorInfo]:
-    kept = {name: tensor for name, tensor in stored.items() if not name.startswith(_NOT_LOADED)}
-    renamed = ((rename(name), tensor) for name, tensor in kept.items())
-    reading = {name: tensor for name, tensor in renamed if name is not None}
-    embedding = next((name for name in reading if name.endswith("embed_tokens")), None)
-    if embedding is not None:
-        # Tied to the embedding, the output layer is a module without its own tensor.
-        reading.setdefault("lm_head", reading[embedding])
-    return reading
-
-
-def _shards(folder: Path) -> tuple[Path, ...]:
-    """Return the files that transformers would load: those of the index, if there is one."""
-    files = {file.name: file for file in weight_files(folder)}
-    if "model.safetensors" in files:
-        return (files["model.safetensors"],)
-    index = folder / _INDEX
-    if not index.exists():
-        return tuple(files.values())
-    by_tensor = read_json_object(index).get("weight_map")
-    parts = by_tensor.values() if isinstance(by_tensor, dict) else ()
-    named = sorted({part for part in parts if isinstance(part, str)})
-    missing = [name for name in named if name not in files]
-    if missing or not named:
-        message = f"{index}: expected the parts of a model, lacks {', '.join(missing[:5]) or 'all'}"
-        raise AdapterError(message)
-    return tuple(files[name] for name in named)
-
-
-def _as_stored(name: str) -> str | None:
-    return name
-
-
-def _as_language_model(name: str) -> str | None:
-    """The language model of a shell, alone."""
-    for prefix, loaded in (
-        ("model.language_model.", "model."),
-        ("language_model.model.", "model."),
-        ("language_model.lm_head", "lm_head"),
-    ):
-        if name.startswith(prefix):
-            return loaded + name.removeprefix(prefix)
-    return "lm_head" if name == "lm_head" else None
-
-
-def _as_shell(name: str) -> str | None:
-    """A shell whose checkpoint has the older names."""
-    alone = _as_language_model(name)
-    if alone == "lm_head":
-        return alone
-    if alone is not None or name.startswith("model."):
-        return f"model.language_model.{(alone or name).removeprefix('model.')}"
-    return f"model.{name}"
-
-
-def _with_prefix(name: str) -> str | None:
-    """A checkpoint of GPT-2's time, which leaves the first part of the names out."""
-    return f"transformer.{name}"
-
-
-_READINGS: Final[tuple[Rename, ...]] = (_as_stored, _as_language_model, _as_shell, _with_prefix)
-
-
 BASE: Final[Check[AdapterContext]] = Check(
     name="base",
     question="Does it fit the base model that it names?",
-    run=lambda context: check_base(
-        context.base, context.base_model, context.lora, context.settings, context.collector("base")
+    run=lambda context, collector: check_base(
+        context.base, context.base_model, context.lora, context.settings, collector
     ),
     codes={
         "base-unusable": ("error", "The base model's folder has no weights that can be read."),
-        "base-differs": (
-            "error",
-            "The hash of the base's weights differs from the one in schema_config.json.",
-        ),
+        "base-differs": ("error", "The base's weights do not have the hash that is named."),
         "module-unknown": ("error", "A module is adapted that the base does not have."),
         "shape-misfit": ("error", "A pair's shapes do not fit the base's weight."),
         "module-not-adapted": ("error", "A module of the base is a target and is not adapted."),

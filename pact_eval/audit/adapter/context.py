@@ -71,13 +71,20 @@ class AdapterContext:
     training: TrainingRecord | None
     full_model: Path | None
     unreadable: Mapping[str, str]
+    data: Sequence[Path]
+    near_duplicate: float
     _collectors: dict[str, Collector] = field(repr=False)
-    data: Sequence[Path] = ()
-    near_duplicate: float = NEAR_DUPLICATE
 
     @classmethod
     def open(
-        cls, folder: Path, *, base_model: Path | None, others: Sequence[str] | None = (), keep: int
+        cls,
+        folder: Path,
+        *,
+        base_model: Path | None,
+        data: Sequence[Path] = (),
+        near_duplicate: float = NEAR_DUPLICATE,
+        others: Sequence[str] | None = (),
+        keep: int,
     ) -> AdapterContext:
         """List and hash the files of an adapter; read its configurations, record and header.
 
@@ -87,15 +94,23 @@ class AdapterContext:
         """
         full_model = folder if is_decision_model(folder) else None
         if full_model is not None:
-            folder, base_model = _adapter_inside(full_model), base_model or full_model
+            inside = read_decision_files(full_model).adapter
+            if inside is None:
+                raise AdapterError(
+                    f"{full_model}: a full model (config.json) whose {DECISION_CONFIG} names no "
+                    "adapter; there is none to audit"
+                )
+            folder, base_model = full_model / inside, base_model or full_model
         collectors = {check: Collector(check, keep) for check in ("files", "config")}
         files = list_files(folder, collectors["files"], others)
         usable = {record.name for record in files if record.sha256 is not None}
         unreadable: dict[str, str] = {}
 
-        def read(name: str, reader: Callable[[Path], T]) -> T | None:
+        def read(name: str, reader: Callable[[Path], T], *, there: bool | None = None) -> T | None:
             try:
-                return reader(folder / name) if name in usable else None
+                return (
+                    reader(folder / name) if (name in usable if there is None else there) else None
+                )
             except AdapterError as error:
                 unreadable[name] = str(error)
                 return None
@@ -103,10 +118,10 @@ class AdapterContext:
         config = read(ADAPTER_CONFIG, read_json_object)
         schema_config = read(SCHEMA_CONFIG, read_json_object)
         tensors = read(ADAPTER_WEIGHTS, safetensors_header)
-        training = read(TRAINING_RECORD, lambda path: read_training_record(path.parent))
         base = named_base(folder, config, schema_config)
         if base.model is None and full_model is not None:
             base = replace(base, folder=full_model)
+        decided = full_model or folder
         return cls(
             folder=folder,
             base_model=base_model,
@@ -118,10 +133,16 @@ class AdapterContext:
             settings=None if config is None else read_settings(config, collectors["config"]),
             lora=None if tensors is None else group_tensors(tensors),
             base=base,
-            decision=_decision_files(full_model or folder, unreadable),
-            training=training,
+            decision=read(
+                DECISION_CONFIG,
+                lambda _: read_decision_files(decided),
+                there=has_decision_files(decided),
+            ),
+            training=read(TRAINING_RECORD, lambda path: read_training_record(path.parent)),
             full_model=full_model,
             unreadable=unreadable,
+            data=data,
+            near_duplicate=near_duplicate,
             _collectors=collectors,
         )
 
@@ -132,11 +153,7 @@ class AdapterContext:
 
     def collector(self, check: str) -> Collector:
         """Return the collector of a check, with what was found while the folder was opened."""
-        return self._collectors.setdefault(check, Collector(check, self.keep))
-
-    def sha256_of(self, name: str) -> str | None:
-        """Return the SHA-256 of a file; None if it was not opened."""
-        return next((record.sha256 for record in self.files if record.name == name), None)
+        return self._collectors.get(check) or Collector(check, self.keep)
 
     def lacks(self, need: str) -> str | None:
         """Say why a file is not available; None if it is. No `schema_config.json` is a finding."""
@@ -147,30 +164,7 @@ class AdapterContext:
             return None if need == SCHEMA_CONFIG else f"{need} is not there"
         return f"{need} cannot be opened" if record.sha256 is None else None
 
-    def skipped(self, check: str, reason: str) -> CheckResult:
-        """Return the result of a check that did not run."""
-        return self.collector(check).skipped(reason)
-
-    def failed_to_read(self, check: str, code: str, name: str) -> CheckResult:
+    def failed_to_read(self, collector: Collector, code: str, name: str) -> CheckResult:
         """Return the result of a check whose file has contents that cannot be read."""
-        collector = self.collector(check)
         collector.add(code, Place(name), "a file that can be read", shown(self.unreadable[name]))
         return collector.result(name)
-
-
-def _decision_files(folder: Path, unreadable: dict[str, str]) -> DecisionFiles | None:
-    try:
-        return read_decision_files(folder) if has_decision_files(folder) else None
-    except AdapterError as error:
-        unreadable[DECISION_CONFIG] = str(error)
-        return None
-
-
-def _adapter_inside(full_model: Path) -> Path:
-    inside = read_decision_files(full_model).adapter
-    if inside is None:
-        raise AdapterError(
-            f"{full_model}: a full model (config.json) whose {DECISION_CONFIG} names no adapter; "
-            "there is none to audit"
-        )
-    return full_model / inside

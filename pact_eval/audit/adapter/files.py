@@ -1,4 +1,4 @@
-"""Check "files": missing files, and files that could run.
+"""Checks "files" and "config": files that could run, and a configuration that makes sense.
 
 Every file below the folder is listed and hashed, including those in subfolders; links that lead out
 of the folder are not followed, and only ordinary files are opened. The content of a file is judged
@@ -86,8 +86,8 @@ class FileRecord:
     """
 
     name: str
-    size_bytes: int | None
-    sha256: str | None
+    size_bytes: int | None = None
+    sha256: str | None = None
 
 
 def list_files(
@@ -105,8 +105,12 @@ def list_files(
     if others is None:
         expected, actual = "a listing by the Hub", "HF_HUB_OFFLINE is set: only the cache was read"
         collector.add("not-looked-into", Place("other files"), expected, actual)
-    elsewhere = sorted({*(others or ())} - {record.name for record in records})
-    return (*records, *(_record_of_name(name, collector) for name in elsewhere))
+    for name in sorted({*(others or ())} - {record.name for record in records}):
+        kind, actual = _kind(name, b"")
+        if kind in ("pickled", "code-file", "archive"):
+            collector.add(kind, Place(shown(name)), _EXPECTED[kind], f"{actual}; not downloaded")
+        records.append(FileRecord(name))
+    return tuple(records)
 
 
 def check_files(files: Iterable[FileRecord], collector: Collector) -> CheckResult:
@@ -144,85 +148,74 @@ def _names(folder: Path, collector: Collector) -> Iterator[str]:
     """Yield the relative paths of everything below a folder that is not itself a folder."""
 
     def unreadable(error: OSError) -> None:
-        name = Path(error.filename).relative_to(folder).as_posix()
-        collector.add(
-            "unreadable", Place(shown(name)), "a readable folder", error.strerror or "an error"
-        )
+        place = Place(shown(Path(error.filename).relative_to(folder).as_posix()))
+        collector.add("unreadable", place, "a readable folder", error.strerror or "an error")
 
     for parent, folders, files in os.walk(folder, onerror=unreadable, followlinks=False):
-        here = Path(parent)
+        here = Path(parent).relative_to(folder)
         for name in sorted(set(folders) & _SKIPPED_FOLDERS):
             folders.remove(name)
-            place = Place(shown((here / name).relative_to(folder).as_posix()))
+            place = Place(shown((here / name).as_posix()))
             collector.add("not-looked-into", place, "an adapter's own files", "a tool's folder")
         # Links to folders inside ("last" for "checkpoint-30") are not listed twice.
-        linked = [name for name in folders if (here / name).is_symlink()]
-        leaving = [name for name in linked if not stays_inside(folder, here / name)]
-        yield from ((here / name).relative_to(folder).as_posix() for name in [*files, *leaving])
+        paths = {name: Path(parent) / name for name in folders}
+        leaving = [
+            name
+            for name, path in paths.items()
+            if path.is_symlink() and not stays_inside(folder, path)
+        ]
+        yield from ((here / name).as_posix() for name in [*files, *leaving])
 
 
 def _record(folder: Path, name: str, collector: Collector) -> FileRecord:
-    path, place = folder / name, Place(shown(name))
+    path, place, expected = folder / name, Place(shown(name)), "an ordinary file"
     try:
         if path.is_symlink() and not stays_inside(folder, path):
-            expected = "a file of the folder itself"
-            actual = f"a link to {shown(str(path.readlink()))}"
-            collector.add("link-outside", place, expected, actual)
-            return FileRecord(name, None, None)
+            link = f"a link to {shown(str(path.readlink()))}"
+            collector.add("link-outside", place, "a file of the folder itself", link)
+            return FileRecord(name)
         if not path.is_file():
-            actual = "a pipe, a device or a broken link"
-            collector.add("unreadable", place, "an ordinary file", actual)
-            return FileRecord(name, None, None)
+            collector.add("unreadable", place, expected, "a pipe, a device or a broken link")
+            return FileRecord(name)
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
         record = FileRecord(name, path.stat().st_size, sha256_of_file(path))
     except (OSError, RuntimeError) as error:  # Python 3.11 raises RuntimeError for a loop of links
-        actual = f"it cannot be read ({getattr(error, 'strerror', None) or error})"
-        collector.add("unreadable", place, "an ordinary file", actual)
-        return FileRecord(name, None, None)
+        reason = getattr(error, "strerror", None) or error
+        collector.add("unreadable", place, expected, f"it cannot be read ({reason})")
+        return FileRecord(name)
     kind, actual = _kind(name, head)
     if kind != "other":
         collector.add(kind, place, _EXPECTED[kind], actual)
     return record
 
 
-def _record_of_name(name: str, collector: Collector) -> FileRecord:
-    kind, actual = _kind(name, b"")
-    if kind in ("pickled", "code-file", "archive"):
-        place = Place(shown(name))
-        collector.add(kind, place, _EXPECTED[kind], f"{actual}; not downloaded")
-    return FileRecord(name, None, None)
-
-
 def _kind(name: str, beginning: bytes) -> tuple[Kind, str]:
-    """Return the kind of a file, and what shows it."""
+    """Return the kind of a file, and what shows it: of several signs, the first of a list."""
     suffix, head = Path(name).suffix.lower(), beginning[:_HEAD_BYTES]
     pickled = head.startswith(_PICKLE_MAGIC) or b"data.pkl" in head or is_pickle(beginning)
+    is_code, is_archive = head.startswith(_CODE_MAGIC), head.startswith(_ARCHIVE_MAGIC)
     objects = head.startswith(b"\x93NUMPY") and _NUMPY_OBJECTS.search(head) is not None
+    code = "code, which an adapter does not need; it was not run"
+    signs: list[tuple[bool, Kind, str]] = [
+        (suffix in PICKLED_SUFFIXES, "pickled", f"a {suffix} file"),
+        (objects, "pickled", "numpy objects, which are pickled"),
+        (pickled, "pickled", "a pickle by its bytes"),
+        (suffix in _CODE_SUFFIXES or is_code, "code-file", code),
+        (suffix in _ARCHIVE_SUFFIXES or is_archive, "archive", "an archive; it was not opened"),
+    ]
     if suffix == ".safetensors":
-        return _kind_of_safetensors(head, pickled=pickled)
-    if suffix in PICKLED_SUFFIXES:
-        return "pickled", f"a {suffix} file"
-    if pickled or objects:
-        return "pickled", "numpy objects, which are pickled" if objects else "a pickle by its bytes"
-    if suffix in _CODE_SUFFIXES or head.startswith(_CODE_MAGIC):
-        return "code-file", "code, which an adapter does not need; it was not run"
-    if suffix in _ARCHIVE_SUFFIXES or head.startswith(_ARCHIVE_MAGIC):
-        return "archive", "an archive; it was not opened"
-    return "other", ""
-
-
-def _kind_of_safetensors(head: bytes, *, pickled: bool) -> tuple[Kind, str]:
-    # The length of a header may read like another format's magic: 640 is a pickle's 80 02.
-    if head[4:9] == b"\x00\x00\x00\x00{":
-        return "other", ""
-    if head.startswith(_LFS_POINTER):
-        return "not-safetensors", "a Git LFS pointer; the weights were not downloaded"
-    if pickled:
-        return "not-safetensors", "a pickle under another name"
-    if head.startswith((*_ARCHIVE_MAGIC, *_CODE_MAGIC)):
-        return "not-safetensors", "an archive or a program under another name"
-    return "other", ""
+        # The length of a header may read like another format's magic: 640 is a pickle's 80 02.
+        is_header, is_pointer = head[4:9] == b"\x00\x00\x00\x00{", head.startswith(_LFS_POINTER)
+        pointer = "a Git LFS pointer; the weights were not downloaded"
+        program = "an archive or a program under another name"
+        signs = [
+            (is_header, "other", ""),
+            (is_pointer, "not-safetensors", pointer),
+            (pickled, "not-safetensors", "a pickle under another name"),
+            (is_archive or is_code, "not-safetensors", program),
+        ]
+    return next(((kind, shows) for is_there, kind, shows in signs if is_there), ("other", ""))
 
 
 def is_pickle(head: bytes) -> bool:
@@ -239,12 +232,13 @@ def is_pickle(head: bytes) -> bool:
         >>> is_pickle(b"cos\nsystem\n(S'id'\ntR."), is_pickle(b"cos and system.")
         (True, False)
     """
-    stream, stack, n_read, imports = io.BytesIO(head), _Stack(), 0, False
+    stream, n_read, imports = io.BytesIO(head), 0, False
+    depths = [0]  # values on the unpickler's stack, between its marks
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for opcode, argument, _ in pickletools.genops(stream):
-                stack.apply(opcode)
+                _apply(opcode, depths)
                 n_read += 1
                 if opcode.name == "GLOBAL" and not _NAMES.fullmatch(str(argument)):
                     return False
@@ -258,36 +252,29 @@ def is_pickle(head: bytes) -> bool:
     return imports or n_read >= _ENOUGH_OPCODES or stream.tell() == len(head)
 
 
-class _Stack:
-    """The number of values on an unpickler's stack, between its marks."""
-
-    def __init__(self) -> None:
-        self._depths = [0]
-
-    def apply(self, opcode: pickletools.OpcodeInfo) -> None:
-        """Take what an opcode takes and put what it puts; ValueError if there is too little."""
-        takes, puts = opcode.stack_before, opcode.stack_after
-        n_taken = len(takes)
-        if pickletools.markobject in takes or (opcode.name == "POP" and self._depths[-1] == 0):
-            if len(self._depths) == 1:
-                raise ValueError("no mark")
-            self._depths.pop()
-            is_pop = opcode.name == "POP"
-            n_taken = 0 if is_pop else takes.index(pickletools.markobject)
-        if self._depths[-1] < n_taken:
-            raise ValueError("too little on the stack")
-        self._depths[-1] -= n_taken
-        for value in puts:
-            if value is pickletools.markobject:
-                self._depths.append(0)
-            else:
-                self._depths[-1] += 1
+def _apply(opcode: pickletools.OpcodeInfo, depths: list[int]) -> None:
+    """Take what an opcode takes and put what it puts; ValueError if there is too little."""
+    takes, is_pop = opcode.stack_before, opcode.name == "POP"
+    n_taken = len(takes)
+    if pickletools.markobject in takes or (is_pop and depths[-1] == 0):
+        if len(depths) == 1:
+            raise ValueError("no mark")
+        depths.pop()
+        n_taken = 0 if is_pop else takes.index(pickletools.markobject)
+    if depths[-1] < n_taken:
+        raise ValueError("too little on the stack")
+    depths[-1] -= n_taken
+    for value in opcode.stack_after:
+        if value is pickletools.markobject:
+            depths.append(0)
+        else:
+            depths[-1] += 1
 
 
 FILES: Final[Check[AdapterContext]] = Check(
     name="files",
     question="Is everything there, and nothing that could run?",
-    run=lambda context: check_files(context.files, context.collector("files")),
+    run=lambda context, collector: check_files(context.files, collector),
     codes={
         "file-missing": ("error", "A file that PEFT needs is missing."),
         "pickled": ("error", "A file would be unpickled, which can run code."),
@@ -298,7 +285,7 @@ FILES: Final[Check[AdapterContext]] = Check(
         "archive": ("warning", "A file is an archive; it was not opened."),
         "not-looked-into": (
             "note",
-            "A folder belongs to a tool, or the Hub was not asked for other files; not read.",
+            "A folder of a tool, or other files of the Hub, were not read.",
         ),
     },
 )
@@ -309,12 +296,37 @@ ALL_LINEAR: Final = "all-linear"
 
 _PLACE: Final = Place(ADAPTER_CONFIG)
 _TOO_LARGE: Final = 2**31
-_Bias = Literal["none", "all", "lora_only"]
-_COMPULSORY: Final = ("r", "lora_alpha")
 _Whole = Annotated[int, msgspec.Meta(gt=0, lt=_TOO_LARGE)]
 _Number = _Whole | Annotated[float, msgspec.Meta(gt=0, lt=_TOO_LARGE)]
 _Layer = Annotated[int, msgspec.Meta(ge=0)]
+_Layers = _Layer | list[_Layer]
+_Bias = Literal["none", "all", "lora_only"]
+_Names = str | list[str]
 
+_FLAG: Final = (bool, "true or false")
+_NAME_LIST: Final = (_Names, "a list of names")
+_PATTERN: Final = (dict, "an object of numbers")
+# By attribute of the settings: key of the file, type, and what is expected there.
+_KEYS: Final[Mapping[str, tuple[str, Any, str]]] = {
+    "rank": ("r", _Whole, "an integer above 0"),
+    "alpha": ("lora_alpha", _Number, "a number above 0"),
+    "rank_pattern": ("rank_pattern", *_PATTERN),
+    "alpha_pattern": ("alpha_pattern", *_PATTERN),
+    "use_rslora": ("use_rslora", *_FLAG),
+    "use_dora": ("use_dora", *_FLAG),
+    "targets": ("target_modules", *_NAME_LIST),
+    "target_parameters": ("target_parameters", *_NAME_LIST),
+    "excluded": ("exclude_modules", *_NAME_LIST),
+    "layers": ("layers_to_transform", _Layers, "layer numbers"),
+    "layers_patterns": ("layers_pattern", *_NAME_LIST),
+    "modules_to_save": ("modules_to_save", *_NAME_LIST),
+    "bias": ("bias", _Bias, f"one of {', '.join(get_args(_Bias))}"),
+    "lora_bias": ("lora_bias", *_FLAG),
+    "fan_in_fan_out": ("fan_in_fan_out", *_FLAG),
+    "task_type": ("task_type", str, "text"),
+    "peft_version": ("peft_version", str, "text"),
+}
+_COMPULSORY: Final = ("rank", "alpha")
 # Options that change what the tensors mean, or add tensors that we do not know.
 _VARIANTS: Final = (
     "alora_invocation_tokens", "arrow_config", "kasa_config", "layer_replication",
@@ -398,149 +410,41 @@ def read_settings(config: Mapping[str, Json], collector: Collector) -> LoraSetti
         >>> read_settings(config, Collector("config", keep=5)).scale
         2.0
     """
-    return _settings(_Reader(config, collector))
-
-
-def check_config(
-    config: Mapping[str, Json], settings: LoraSettings, collector: Collector
-) -> CheckResult:
-    """Check that the configuration describes a LoRA adapter consistently.
-
-    Args:
-        config: the parsed `adapter_config.json`.
-        settings: the same with types.
-        collector: holds the findings of `read_settings`.
-    """
-    if config.get("peft_type") != "LORA":
-        collector.add("not-lora", _PLACE, "peft_type LORA", _text(config.get("peft_type")))
-    _check_together(settings, config, collector)
-    _check_safety(config, collector)
-    if settings.task_type not in (None, "CAUSAL_LM"):
-        collector.add("other-task", _PLACE, "task_type CAUSAL_LM", shown(settings.task_type))
-    if settings.variants:
-        variants = ", ".join(settings.variants)
-        collector.add("lora-variant", _PLACE, "LoRA, DoRA or rsLoRA", variants)
-    return collector.result(f"{len(config)} keys of {ADAPTER_CONFIG}")
-
-
-class _Reader:
-    """Reads values of a configuration; a malformed value is a finding and counts as absent."""
-
-    def __init__(self, config: Mapping[str, Json], collector: Collector) -> None:
-        self._config = config
-        self._collector = collector
-
-    def value(self, key: str, kind: Any, expected: str, default: Any = None) -> Any:
-        """Return a value of a type; absent or malformed, the default."""
-        value = self._config.get(key)
-        if value is not None and _fits(value, kind):
-            return value
-        if value is not None or key in _COMPULSORY:
-            self._refuse(key, expected, value)
-        return default
-
-    def flag(self, key: str) -> bool:
-        """Return true or false; absent is false."""
-        flag: bool = self.value(key, bool, "true or false", default=False)
-        return flag
-
-    def pattern(self, key: str, kind: Any, expected: str) -> dict[str, Any]:
-        """Return numbers by regular expression; none if the key is absent."""
-        read: dict[str, Any] = {}
-        for name, number in self.value(key, dict, "an object of numbers", {}).items():
-            if is_regex(name) and _fits(number, kind):
-                read[name] = number
-            else:
-                self._refuse(key, f"a regular expression and {expected}", {name: number})
-        return read
-
-    def names(self, key: str) -> tuple[str, ...]:
-        """Return a list of texts, sorted; one text is a list of one; absent is none."""
-        names = self.value(key, str | list[str], "a list of names", [])
-        return tuple(sorted({names} if isinstance(names, str) else {*names}))
-
-    def names_or_regex(self, key: str) -> tuple[str, ...] | str | None:
-        """Return names, sorted; one regular expression; or None if the key is absent."""
-        value = self._config.get(key)
-        if isinstance(value, str):
-            if is_regex(value):
-                return value
-            self._refuse(key, "a regular expression that can be read", value)
-            return None
-        return None if value is None else self.names(key)
-
-    def layers(self, key: str) -> tuple[int, ...] | None:
-        """Return layer numbers, sorted; None for all layers."""
-        numbers = self.value(key, _Layer | list[_Layer], "layer numbers")
-        if numbers in (None, []):
-            return None
-        return tuple(sorted({*(numbers if isinstance(numbers, list) else [numbers])}))
-
-    def in_use(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """Return those of the keys that are set to something."""
-        return tuple(key for key in keys if self._config.get(key) not in (None, False, [], {}))
-
-    def _refuse(self, key: str, expected: str, value: Json) -> None:
-        self._collector.add("value-malformed", _PLACE, f"{key}: {expected}", _text(value))
-
-
-def _settings(read: _Reader) -> LoraSettings:
-    whole, number = "an integer above 0", "a number above 0"
-    return LoraSettings(
-        rank=read.value("r", _Whole, whole),
-        alpha=read.value("lora_alpha", _Number, number),
-        rank_pattern=read.pattern("rank_pattern", _Whole, whole),
-        alpha_pattern=read.pattern("alpha_pattern", _Number, number),
-        use_rslora=read.flag("use_rslora"),
-        use_dora=read.flag("use_dora"),
-        targets=read.names_or_regex("target_modules"),
-        target_parameters=read.names("target_parameters"),
-        excluded=read.names_or_regex("exclude_modules"),
-        layers=read.layers("layers_to_transform"),
-        layers_patterns=read.names("layers_pattern"),
-        modules_to_save=read.names("modules_to_save"),
-        bias=read.value("bias", _Bias, f"one of {', '.join(get_args(_Bias))}", "none"),
-        lora_bias=read.flag("lora_bias"),
-        fan_in_fan_out=read.flag("fan_in_fan_out"),
-        trains_tokens=bool(read.in_use(("trainable_token_indices",))),
-        variants=read.in_use(_VARIANTS),
-        task_type=read.value("task_type", str, "text"),
-        peft_version=read.value("peft_version", str, "text"),
-    )
-
-
-def _check_together(
-    settings: LoraSettings, config: Mapping[str, Json], collector: Collector
-) -> None:
-    """Find values that contradict one another; PEFT refuses such a file."""
-    by_regex = isinstance(settings.targets, str)
-    faults = {
-        "layers_to_transform with a regular expression for targets": (
-            by_regex and settings.layers is not None
-        ),
-        "layers_pattern without layers_to_transform": (
-            bool(settings.layers_patterns) and settings.layers is None
-        ),
-        "lora_bias with use_dora": settings.lora_bias and settings.use_dora,
-        "no target_modules and no target_parameters": (
-            not settings.targets
-            and not settings.target_parameters
-            and config.get("target_modules") in (None, [], "")
-        ),
+    used = [key for key, value in config.items() if value not in (None, False, [], {})]
+    settings: dict[str, Any] = {
+        "trains_tokens": "trainable_token_indices" in used,
+        "variants": tuple(key for key in _VARIANTS if key in used),
     }
-    for fault, there in faults.items():
-        if there:
-            collector.add("values-contradict", _PLACE, "settings that go together", fault)
+    for attribute, (key, kind, expected) in _KEYS.items():
+        value: Any = config.get(key)
+        if value is None and attribute not in _COMPULSORY:
+            continue
+        is_sound = _fits(value, kind)
+        if attribute in ("targets", "excluded") and isinstance(value, str):
+            is_sound, expected = is_regex(value), "a regular expression that can be read"
+        elif is_sound and kind in (_Names, _Layers):
+            value = tuple(sorted({*(value if isinstance(value, list) else [value])}))
+        elif is_sound and kind is dict:
+            value = _read_pattern(key, value, collector)
+        if is_sound:
+            settings[attribute] = value
+        else:
+            collector.add("value-malformed", _PLACE, f"{key}: {expected}", _text(value))
+    settings["layers"] = settings.get("layers") or None  # an empty list stands for all layers
+    return LoraSettings(**settings)
 
 
-def _check_safety(config: Mapping[str, Json], collector: Collector) -> None:
-    """Find what scoring refuses before PEFT sees the configuration."""
-    for setting in unsafe_settings(config):
-        collector.add(setting.kind, _PLACE, setting.expected, shown(setting.actual))
-    mapping = config.get("auto_mapping")
-    if mapping is not None and not isinstance(mapping, dict):
-        expected = "auto_mapping: an object, or nothing"
-        collector.add("value-malformed", _PLACE, expected, _text(mapping))
+def _read_pattern(key: str, pattern: Mapping[str, Any], collector: Collector) -> dict[str, Any]:
+    """Return the sound entries of a rank or alpha pattern; each other one is a finding."""
+    _, kind, expected = _KEYS[key.removesuffix("_pattern")]
+    read = {}
+    for name, number in pattern.items():
+        if is_regex(name) and _fits(number, kind):
+            read[name] = number
+        else:
+            expectation = f"{key}: a regular expression and {expected}"
+            collector.add("value-malformed", _PLACE, expectation, _text({name: number}))
+    return read
 
 
 def _fits(value: Json, kind: Any) -> bool:
@@ -551,14 +455,59 @@ def _fits(value: Json, kind: Any) -> bool:
     return True
 
 
+def check_config(
+    config: Mapping[str, Json], settings: LoraSettings, collector: Collector
+) -> CheckResult:
+    """Check that the configuration describes a LoRA adapter consistently.
+
+    What scoring refuses before PEFT sees the configuration is an error here, as are values that
+    contradict one another: PEFT refuses them.
+
+    Args:
+        config: the parsed `adapter_config.json`.
+        settings: the same with types.
+        collector: holds the findings of `read_settings`.
+    """
+    if config.get("peft_type") != "LORA":
+        collector.add("not-lora", _PLACE, "peft_type LORA", _text(config.get("peft_type")))
+    no_target = not settings.targets and not settings.target_parameters
+    contradictions = {
+        "layers_to_transform with a regular expression for targets": (
+            isinstance(settings.targets, str) and settings.layers is not None
+        ),
+        "layers_pattern without layers_to_transform": (
+            bool(settings.layers_patterns) and settings.layers is None
+        ),
+        "lora_bias with use_dora": settings.lora_bias and settings.use_dora,
+        "no target_modules and no target_parameters": (
+            no_target and config.get("target_modules") in (None, [], "")
+        ),
+    }
+    for contradiction, is_there in contradictions.items():
+        if is_there:
+            collector.add("values-contradict", _PLACE, "settings that go together", contradiction)
+    for setting in unsafe_settings(config):
+        collector.add(setting.kind, _PLACE, setting.expected, shown(setting.actual))
+    mapping = config.get("auto_mapping")
+    if mapping is not None and not isinstance(mapping, dict):
+        expected = "auto_mapping: an object, or nothing"
+        collector.add("value-malformed", _PLACE, expected, _text(mapping))
+    if settings.task_type not in (None, "CAUSAL_LM"):
+        collector.add("other-task", _PLACE, "task_type CAUSAL_LM", shown(settings.task_type))
+    if settings.variants:
+        variants = ", ".join(settings.variants)
+        collector.add("lora-variant", _PLACE, "LoRA, DoRA or rsLoRA", variants)
+    return collector.result(f"{len(config)} keys of {ADAPTER_CONFIG}")
+
+
 def _text(value: Json) -> str:
     return shown(short(value, _LONGEST_SHOWN))
 
 
-def _run(context: AdapterContext) -> CheckResult:
+def _run(context: AdapterContext, collector: Collector) -> CheckResult:
     if context.config is None or context.settings is None:
-        return context.failed_to_read("config", "config-unreadable", ADAPTER_CONFIG)
-    return check_config(context.config, context.settings, context.collector("config"))
+        return context.failed_to_read(collector, "config-unreadable", ADAPTER_CONFIG)
+    return check_config(context.config, context.settings, collector)
 
 
 CONFIG: Final[Check[AdapterContext]] = Check(
@@ -572,10 +521,7 @@ CONFIG: Final[Check[AdapterContext]] = Check(
         "value-malformed": ("error", "A value is missing, or of another type than PEFT writes."),
         "values-contradict": ("error", "Two values contradict one another."),
         "imports-library": ("error", "The configuration names a library that PEFT would import."),
-        "base-changed": (
-            "error",
-            "The initialisation changes the base when the adapter is loaded.",
-        ),
+        "base-changed": ("error", "The initialisation changes the base when it is loaded."),
         "other-task": ("warning", "The adapter was trained for another task than text generation."),
         "lora-variant": ("note", "A variant of LoRA is in use whose tensors are not checked."),
     },

@@ -187,35 +187,8 @@ def _layer(name: str, patterns: Sequence[str]) -> int | None:
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 
-def _float8(n_fraction: int, bias: int) -> npt.NDArray[np.float32]:
-    """Return what each of the 256 bytes means: a sign, an exponent, a fraction of so many bits."""
-    byte = np.arange(256)
-    exponent = (byte & 0x7F) >> n_fraction
-    fraction = (byte & ((1 << n_fraction) - 1)) / (1 << n_fraction)
-    size = np.where(exponent == 0, 2 * fraction, 1 + fraction) * np.exp2(exponent - bias)
-    numbers: npt.NDArray[np.float32] = np.where(byte < 0x80, size, -size).astype(np.float32)
-    return numbers
-
-
-def _with(numbers: npt.NDArray[np.float32], **special: Sequence[int]) -> npt.NDArray[np.float32]:
-    for name, places in special.items():
-        numbers[list(places)] = float(name)
-    return numbers
-
-
-# One table a type; E4M3 has no infinity, the FNUZ types no negative zero either.
-_FLOAT8: Final = {
-    "F8_E4M3": _with(_float8(3, 7), nan=[0x7F, 0xFF]),
-    "F8_E5M2": _with(
-        _float8(2, 15), nan=[*range(0x7D, 0x80), *range(0xFD, 0x100)], inf=[0x7C, 0xFC]
-    ),
-    "F8_E4M3FNUZ": _with(_float8(3, 8), nan=[0x80]),
-    "F8_E5M2FNUZ": _with(_float8(2, 16), nan=[0x80]),
-}
 # BF16 is the upper half of a float32.
-_READ_AS: Final = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", **dict.fromkeys(_FLOAT8, "u1"),
-}  # fmt: skip
+_READ_AS: Final = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 _BLOCK_NUMBERS: Final = 1 << 18
 
 
@@ -237,7 +210,7 @@ class TensorValues:
 
 
 def is_readable(tensor: TensorInfo) -> bool:
-    """Say whether the numbers of a tensor can be read: floating point of 8 to 64 bits."""
+    """Say whether the numbers of a tensor can be read: floating point of 16 to 64 bits."""
     return tensor.dtype in _READ_AS
 
 
@@ -308,7 +281,7 @@ def relative_difference(
 
 def _blocks(file: BinaryIO, tensor: TensorInfo) -> Iterator[Floats]:
     """Yield the numbers of a tensor in order, some at a time."""
-    kind = np.dtype(_READ_AS[tensor.dtype])
+    dtype, kind = tensor.dtype, np.dtype(_READ_AS[tensor.dtype])
     file.seek(tensor.offset_bytes)
     left = tensor.size_bytes
     while left > 0:
@@ -316,19 +289,15 @@ def _blocks(file: BinaryIO, tensor: TensorInfo) -> Iterator[Floats]:
         if not raw or len(raw) % kind.itemsize:
             raise ValueError(f"the file ends inside the tensor {tensor.name}")
         left -= len(raw)
-        yield _as_floats(np.frombuffer(raw, dtype=kind), tensor.dtype)
-
-
-def _as_floats(numbers: npt.NDArray[np.generic], dtype: str) -> Floats:
-    with np.errstate(invalid="ignore"):
-        if dtype == "BF16":
-            halves: npt.NDArray[np.uint32] = numbers.astype(np.uint32)
-            return (halves << 16).view(np.float32)
-        if dtype in _FLOAT8:
-            return _FLOAT8[dtype][numbers.astype(np.uint8)]
-        if dtype == "F64":
-            return numbers.astype(np.float64)
-        return numbers.astype(np.float32)
+        numbers = np.frombuffer(raw, dtype=kind)
+        with np.errstate(invalid="ignore"):
+            if dtype == "BF16":
+                halves: npt.NDArray[np.uint32] = numbers.astype(np.uint32)
+                yield (halves << 16).view(np.float32)
+            elif dtype == "F64":
+                yield numbers.astype(np.float64)
+            else:
+                yield numbers.astype(np.float32)
 
 
 _WEIGHTS: Final = Place(ADAPTER_WEIGHTS)
@@ -389,6 +358,12 @@ class LoraTensors:
     modules: Mapping[str, LoraModule]
     others: tuple[TensorInfo, ...]
 
+    @property
+    def tensors(self) -> list[TensorInfo]:
+        """All tensors: the factors by module, then the others."""
+        modules = self.modules.values()
+        return [*(part for module in modules for part in module.parts.values()), *self.others]
+
 
 def group_tensors(tensors: Iterable[TensorInfo]) -> LoraTensors:
     """Sort the tensors of an adapter by the module that they adapt.
@@ -428,35 +403,7 @@ def check_tensors(
             needed if the base model is at hand, which shows exactly what is missing.
         collector: of the check "tensors".
     """
-    _check_wrappers(lora, collector)
-    if not lora.modules:
-        actual = f"{len(lora.others)} tensors, none of them a LoRA factor"
-        collector.add("no-lora", _WEIGHTS, f"{PREFIX}(module).lora_A.weight, ...", actual)
-    scales: Mapping[str, float] = {}
-    try:
-        ranks, scales = _ranks_and_scales(lora, settings or LoraSettings(), collector)
-        _check_pairs(lora, settings or LoraSettings(), ranks, collector)
-        if settings is not None:
-            _check_targets(lora, settings, collector, compare_layers=compare_layers)
-    except PatternError as error:
-        collector.add("pattern-costly", _CONFIG, "regular expressions that end", str(error))
-    if settings is not None:
-        _check_announced(lora, settings, collector)
-    if compare_layers:
-        _check_layers(list(lora.modules), settings, collector)
-    tensors = [part for module in lora.modules.values() for part in module.parts.values()]
-    tensors += lora.others
-    _check_types(lora, collector)
-    values = _check_values(path, tensors, collector)
-    if values is not None:
-        _check_trained(lora, values, scales, collector)
-    n_numbers = sum(tensor.size for tensor in tensors)
-    scope = f"{len(tensors):,} tensors, {len(lora.modules):,} modules, {n_numbers:,} numbers"
-    return collector.result(scope)
-
-
-def _check_wrappers(lora: LoraTensors, collector: Collector) -> None:
-    """Find the names that other wrappers of a model leave in the keys: no base has such modules."""
+    # Other wrappers of a model leave names in the keys: no base has such modules.
     keys = [tensor.name.removeprefix(PREFIX) for tensor in lora.others] + [*lora.modules]
     for wrapper in _WRAPPERS:
         wrapped = [key for key in keys if f".{wrapper}" in f".{key}"[:_LONGEST_KEY]]
@@ -464,51 +411,57 @@ def _check_wrappers(lora: LoraTensors, collector: Collector) -> None:
             expected = "keys of the model itself, saved without its wrapper"
             actual = f"{wrapper} in {len(wrapped):,} names, such as {shown(wrapped[0])}"
             collector.add("wrapper-prefix", _WEIGHTS, expected, actual)
+    if not lora.modules:
+        actual = f"{len(lora.others)} tensors, none of them a LoRA factor"
+        collector.add("no-lora", _WEIGHTS, f"{PREFIX}(module).lora_A.weight, ...", actual)
+    scales: Mapping[str, float] = {}
+    try:
+        scales = _check_pairs(lora, settings or LoraSettings(), collector)
+        if settings is not None:
+            _check_targets(lora, settings, collector, compare_layers=compare_layers)
+    except PatternError as error:
+        collector.add("pattern-costly", _CONFIG, "regular expressions that end", str(error))
+    if settings is not None:
+        _check_announced(lora, settings, collector)
+    if compare_layers and settings is not None and not _picks_layers(settings):
+        _check_layers([*lora.modules], collector)
+    _check_numbers(path, lora, scales, collector)
+    n_tensors, n_numbers = len(lora.tensors), sum(tensor.size for tensor in lora.tensors)
+    scope = f"{n_tensors:,} tensors, {len(lora.modules):,} modules, {n_numbers:,} numbers"
+    return collector.result(scope)
 
 
-def _ranks_and_scales(
+def _check_pairs(
     lora: LoraTensors, settings: LoraSettings, collector: Collector
-) -> tuple[dict[str, int], dict[str, float]]:
-    """Return every module's rank and scale by name, patterns and all; none if unknown."""
+) -> dict[str, float]:
+    """Compare each pair with its rank, and return the scale of each module that has one."""
     names = list(lora.modules)
     ranks, unused = by_pattern(settings.rank_pattern, names)
     alphas, more_unused = by_pattern(settings.alpha_pattern, names)
     for key in unused + more_unused:
         actual = f"none for {shown(key)}"
         collector.add("pattern-unused", _CONFIG, "a module for every pattern", actual)
-    if settings.rank is not None:
-        ranks = dict.fromkeys(names, settings.rank) | ranks
-    if settings.alpha is not None:
-        alphas = dict.fromkeys(names, settings.alpha) | alphas
-    return ranks, {
-        name: lora_scale(alphas[name], ranks[name], rslora=settings.use_rslora)
-        for name in names
-        if name in alphas and name in ranks
-    }
-
-
-def _check_pairs(
-    lora: LoraTensors, settings: LoraSettings, ranks: Mapping[str, int], collector: Collector
-) -> None:
+    scales = {}
     for name, module in lora.modules.items():
-        a, b = module.a, module.b
+        a, b, rank = module.a, module.b, ranks.get(name, settings.rank)
+        alpha = alphas.get(name, settings.alpha)
+        if alpha is not None and rank is not None:
+            scales[name] = lora_scale(alpha, rank, rslora=settings.use_rslora)
         if a is None or b is None:
-            lacking = "A" if a is None else "B"
-            collector.add("half-pair", _WEIGHTS, "both factors", f"{shown(name)} without {lacking}")
+            half = f"{shown(name)} without {'A' if a is None else 'B'}"
+            collector.add("half-pair", _WEIGHTS, "both factors", half)
             continue
-        rank = ranks.get(name)
-        experts = is_target_parameter(settings, name)
-        if not _fits_rank(a, b, rank, several=experts):
+        # A is (rank, in, ...) and B is (out, rank, ...); a parameter may hold several experts.
+        is_pair = min(len(a.shape), len(b.shape)) > 1 and 0 not in a.shape + b.shape
+        is_pair = is_pair and a.shape[0] == b.shape[1]
+        several = rank is not None and is_target_parameter(settings, name)
+        if not is_pair or not (
+            rank in (None, a.shape[0]) or (several and rank and a.shape[0] % rank == 0)
+        ):
             expected = f"A of {rank or 'r'} rows and B of {rank or 'r'} columns"
             shapes = f"{shown(name)}: A {shown(str([*a.shape]))}, B {shown(str([*b.shape]))}"
             collector.add("rank-mismatch", _WEIGHTS, expected, shapes)
-
-
-def _fits_rank(a: TensorInfo, b: TensorInfo, rank: int | None, *, several: bool) -> bool:
-    """Return whether A (rank, in, ...) and B (out, rank, ...) share the rank; `several` experts."""
-    if min(len(a.shape), len(b.shape)) < 2 or 0 in a.shape + b.shape or a.shape[0] != b.shape[1]:
-        return False
-    return rank is None or a.shape[0] == rank or (several and a.shape[0] % rank == 0)
+    return scales
 
 
 def _check_targets(
@@ -521,19 +474,18 @@ def _check_targets(
     for name in names:
         if name not in targeted_names and not is_target_parameter(settings, name):
             collector.add("module-off-target", _WEIGHTS, "modules that are targets", shown(name))
-    if compare_layers:
-        for target in without_module(settings, names):
-            expected = "a module for every target (--base-model shows whether the base has one)"
-            collector.add("target-unused", _WEIGHTS, expected, f"none for {shown(target)}")
+    for target in without_module(settings, names) if compare_layers else ():
+        expected = "a module for every target (--base-model shows whether the base has one)"
+        collector.add("target-unused", _WEIGHTS, expected, f"none for {shown(target)}")
 
 
 def _check_announced(lora: LoraTensors, settings: LoraSettings, collector: Collector) -> None:
-    announced = [tensor for tensor in lora.others if is_announced(tensor, lora, settings)]
+    announced = [tensor.name for tensor in lora.others if is_announced(tensor, lora, settings)]
     if announced:
-        actual = f"{len(announced)} tensors, such as {shown(announced[0].name)}"
+        actual = f"{len(announced)} tensors, such as {shown(announced[0])}"
         collector.add("whole-tensors", _WEIGHTS, "LoRA factors", actual)
-    announced_names = {tensor.name for tensor in announced}
-    unannounced = [tensor.name for tensor in lora.others if tensor.name not in announced_names]
+    known = frozenset(announced)
+    unannounced = [tensor.name for tensor in lora.others if tensor.name not in known]
     for option, part, used in (
         ("use_dora", "magnitude_vector", settings.use_dora),
         ("lora_bias", "B.bias", settings.lora_bias),
@@ -548,7 +500,7 @@ def _check_announced(lora: LoraTensors, settings: LoraSettings, collector: Colle
         expected = "tensors that the configuration announces"
         collector.add("tensor-unannounced", _WEIGHTS, expected, shown(name))
     for saved in settings.modules_to_save:
-        if not any(_is_part_of(tensor, saved) for tensor in lora.others):
+        if not any(f".{saved}." in tensor.name for tensor in lora.others):
             expected = f"weights for modules_to_save {shown(saved)}"
             collector.add("announced-missing", _WEIGHTS, expected, "none")
 
@@ -558,7 +510,7 @@ def is_announced(tensor: TensorInfo, lora: LoraTensors, settings: LoraSettings) 
     name = tensor.name
     if not name.startswith(PREFIX) or len(name) > _LONGEST_KEY or "lora_" in name:
         return False
-    if any(_is_part_of(tensor, saved) for saved in settings.modules_to_save):
+    if any(f".{saved}." in name for saved in settings.modules_to_save):
         return True
     if name.endswith(".base_layer.weight"):
         # PEFT saves an adapted embedding or output layer in full next to its factors.
@@ -568,40 +520,31 @@ def is_announced(tensor: TensorInfo, lora: LoraTensors, settings: LoraSettings) 
     return name.endswith(".bias") and settings.bias != "none"
 
 
-def _is_part_of(tensor: TensorInfo, module: str) -> bool:
-    return f".{module}." in tensor.name
-
-
-def _check_types(lora: LoraTensors, collector: Collector) -> None:
+def _check_numbers(
+    path: Path, lora: LoraTensors, scales: Mapping[str, float], collector: Collector
+) -> None:
+    """Read all numbers: find those that are not finite, and factors that were not trained."""
     factors = [part for module in lora.modules.values() for part in module.parts.values()]
     for code, tensors in (("factor-type", factors), ("values-not-checked", lora.others)):
         unread = Counter(tensor.dtype for tensor in tensors if not is_readable(tensor))
         for dtype, count in unread.items():
-            expected = "floating point of 8 to 64 bits, whose numbers can be checked"
+            expected = "floating point of 16 to 64 bits, whose numbers can be checked"
             collector.add(code, _WEIGHTS, expected, f"{count:,} tensors of {dtype}")
-
-
-def _check_values(
-    path: Path, tensors: Sequence[TensorInfo], collector: Collector
-) -> dict[str, TensorValues] | None:
-    """Return facts about the numbers of each tensor; None if the file cannot be read."""
     values: dict[str, TensorValues] = {}
+    readable = [tensor for tensor in lora.tensors if is_readable(tensor)]
     try:
-        for tensor in filter(is_readable, tensors):
+        for tensor in readable:
             values[tensor.name] = read_values(path, tensor)
     except (OSError, ValueError) as error:
         collector.add("weights-damaged", _WEIGHTS, "numbers that can be read", shown(str(error)))
-        return None
-    for tensor in tensors:
-        statistics = values.get(tensor.name)
-        if statistics is not None and statistics.nans + statistics.infinities:
-            parts = (
-                f"{statistics.nans:,} NaN, {statistics.infinities:,} infinite of {tensor.size:,}"
-            )
-            collector.add(
-                "not-finite", _WEIGHTS, "finite numbers", f"{shown(tensor.name)}: {parts}"
-            )
-    return values
+        return
+    for tensor in readable:
+        nans, infinities = values[tensor.name].nans, values[tensor.name].infinities
+        if nans + infinities:
+            parts = f"{nans:,} NaN, {infinities:,} infinite of {tensor.size:,}"
+            actual = f"{shown(tensor.name)}: {parts}"
+            collector.add("not-finite", _WEIGHTS, "finite numbers", actual)
+    _check_trained(lora, values, scales, collector)
 
 
 def _check_trained(
@@ -612,37 +555,30 @@ def _check_trained(
 ) -> None:
     """Find factors that are all zero: such a module is as if it were not adapted."""
     zero = {name for name, statistics in values.items() if statistics.is_zero}
-    modules = lora.modules.values()
-    factors = [(m, m.a.name in zero, m.b.name in zero) for m in modules if m.a and m.b]
-    dead = sum(a_zero or b_zero for _, a_zero, b_zero in factors)
-    if factors and dead == len(factors):
-        actual = f"all {dead:,} modules have a factor of zeros, and change nothing"
+    pairs = [(module, module.a, module.b) for module in lora.modules.values()]
+    full = [(module, a, b) for module, a, b in pairs if a is not None and b is not None]
+    if full and all(a.name in zero or b.name in zero for _, a, b in full):
+        actual = f"all {len(full):,} modules have a factor of zeros, and change nothing"
         collector.add("untrained", _WEIGHTS, "trained factors", actual)
         return
-    largest = max((_bound(module, values, scales) for module, *_ in factors), default=math.inf)
+    largest = -math.inf if full else math.inf
+    for module, a, b in full:
+        bound = math.inf  # of every number of the module's update
+        if {a.name, b.name} <= values.keys() and a.shape:
+            # Python's floats: numbers that are not finite give infinity or NaN, and no warning.
+            bound = scales.get(module.name, math.inf) * a.shape[0]
+            bound *= values[a.name].largest * values[b.name].largest
+        largest = max(largest, math.inf if math.isnan(bound) else bound)
     if largest < _NEGLIGIBLE:
         expected = f"an update of {_NEGLIGIBLE:g} or more in some module"
         actual = f"no number of scale * B A is above {largest:.2g}"
         collector.add("update-negligible", _WEIGHTS, expected, actual)
-    for module, a_zero, b_zero in factors:
-        starts_zero, other_zero = (a_zero, b_zero) if module.is_embedding else (b_zero, a_zero)
-        if starts_zero:
+    for module, a, b in full:
+        starts_zero, other = (a, b) if module.is_embedding else (b, a)
+        if starts_zero.name in zero:
             collector.add("module-untrained", _WEIGHTS, "trained factors", shown(module.name))
-        if other_zero:
+        if other.name in zero:
             collector.add("factor-zero", _WEIGHTS, "a factor with numbers", shown(module.name))
-
-
-def _bound(
-    module: LoraModule, values: Mapping[str, TensorValues], scales: Mapping[str, float]
-) -> float:
-    """Return a bound on every number of a module's update; infinity if there is none."""
-    a, b = module.a, module.b
-    if a is None or b is None or not {a.name, b.name} <= values.keys() or not a.shape:
-        return math.inf
-    bound = scales.get(module.name, math.inf) * a.shape[0]
-    # Python's floats: numbers that are not finite give infinity or NaN, and no warning.
-    bound *= values[a.name].largest * values[b.name].largest
-    return math.inf if math.isnan(bound) else bound
 
 
 class LayerModule(NamedTuple):
@@ -679,26 +615,14 @@ def layer_module(name: str) -> LayerModule | None:
     return None
 
 
-def _check_layers(
-    names: Sequence[str], settings: LoraSettings | None, collector: Collector
-) -> None:
-    """Add a finding for every layer that adapts fewer modules than similar layers.
-
-    There is none if the configuration picks layers itself: by number, by a regular expression, or
-    by full names.
-
-    Args:
-        names: the adapted modules.
-        settings: the configuration.
-        collector: of the check "tensors".
-    """
-    if settings is None or _picks_layers(settings):
-        return
-    modules = [module for module in map(layer_module, names) if module is not None]
+def _check_layers(names: Sequence[str], collector: Collector) -> None:
+    """Add a finding for every layer that adapts fewer modules than similar layers."""
     blocks: dict[tuple[str, str], dict[int, set[str]]] = {}
-    for module in modules:
+    stacks: dict[str, set[int]] = {}
+    for module in filter(None, map(layer_module, names)):
         layers = blocks.setdefault((module.stack, module.block), {})
         layers.setdefault(module.layer, set()).add(module.leaf)
+        stacks.setdefault(module.stack, set()).add(module.layer)
     for (stack, block), layers in blocks.items():
         for layer, leaves in sorted(layers.items()):
             alike = [other for other in layers.values() if other & leaves]
@@ -706,54 +630,35 @@ def _check_layers(
                 name = ".".join(part for part in (stack, str(layer), block, leaf) if part)
                 expected = f"{shown(leaf)}, as in other layers (--base-model makes sure)"
                 collector.add("layers-uneven", _WEIGHTS, expected, f"no {shown(name)}")
-    stacks: dict[str, set[int]] = {}
-    for module in modules:
-        stacks.setdefault(module.stack, set()).add(module.layer)
     for stack, numbers in stacks.items():
-        missing = _missing(numbers)
-        if missing:
-            expected = f"{shown(stack)} from 0 to {max(numbers)}, or evenly spaced"
-            actual = f"no layer {', '.join(map(str, missing))}"
-            collector.add("layers-missing", _WEIGHTS, expected, actual)
+        present = sorted(numbers)
+        steps = {after - before for before, after in pairwise(present)}
+        if not steps or (len(steps) == 1 and present[0] < min(steps)):
+            continue  # one layer, or evenly spaced ones
+        absent = (number for number in range(present[-1]) if number not in numbers)
+        expected = f"{shown(stack)} from 0 to {present[-1]}, or evenly spaced"
+        actual = f"no layer {', '.join(map(str, islice(absent, _LAYERS_SHOWN)))}"
+        collector.add("layers-missing", _WEIGHTS, expected, actual)
 
 
 def _picks_layers(settings: LoraSettings) -> bool:
+    """Return whether a configuration picks layers: by number, expression, or full names."""
     if isinstance(settings.targets, str) or settings.layers is not None or settings.excluded:
         return True
-    if "layer_replication" in settings.variants:
-        return True
-    return any(_has_number(target) for target in settings.targets or ())
+    parts = {part for target in settings.targets or () for part in target.split(".")}
+    return "layer_replication" in settings.variants or any(map(str.isdigit, parts))
 
 
-def _has_number(name: str) -> bool:
-    return any(part.isdigit() for part in name.split("."))
-
-
-def _missing(numbers: set[int]) -> list[int]:
-    """Return the first layers that are missing; none if the numbers are evenly spaced.
-
-    Examples:
-        >>> _missing({0, 1, 3}), _missing({1, 2}), _missing({3, 7, 11})
-        ([2], [0], [])
-    """
-    present = sorted(numbers)
-    steps = {after - before for before, after in pairwise(present)}
-    if not steps or (len(steps) == 1 and present[0] < min(steps)):
-        return []
-    absent = (number for number in range(present[-1]) if number not in numbers)
-    return list(islice(absent, _LAYERS_SHOWN))
-
-
-def _run(context: AdapterContext) -> CheckResult:
+def _run(context: AdapterContext, collector: Collector) -> CheckResult:
     if context.lora is None:
-        return context.failed_to_read("tensors", "weights-damaged", ADAPTER_WEIGHTS)
+        return context.failed_to_read(collector, "weights-damaged", ADAPTER_WEIGHTS)
     base = context.base
     return check_tensors(
         context.folder / ADAPTER_WEIGHTS,
         context.lora,
         context.settings,
         compare_layers=context.base_model is None and (base.folder is None or base.is_brought),
-        collector=context.collector("tensors"),
+        collector=collector,
     )
 
 
@@ -772,7 +677,7 @@ TENSORS: Final[Check[AdapterContext]] = Check(
         "announced-missing": ("error", "Tensors that the configuration announces are missing."),
         "tensor-unannounced": ("error", "A tensor is not a LoRA factor and is not announced."),
         "pattern-costly": ("error", "Regular expressions of the configuration take too long."),
-        "factor-type": ("error", "A factor is not floating point of 8 to 64 bits."),
+        "factor-type": ("error", "A factor is not floating point of 16 to 64 bits."),
         "not-finite": ("error", "A tensor holds NaN or infinities."),
         "untrained": ("error", "Every module has a factor of zeros: the adapter changes nothing."),
         "target-unused": ("error", "A target names no adapted module, and no base explains it."),

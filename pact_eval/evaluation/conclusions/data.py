@@ -16,13 +16,13 @@ from pact_eval._choices import Severity as AuditSeverity
 from pact_eval._files import read_json
 from pact_eval.audit.dataset import DataAudit
 from pact_eval.audit.findings import (
+    CODES,
     SEVERITIES,
-    TAMPERED,
     CheckResult,
     Finding,
     Leak,
-    codes_of,
     plain_check,
+    tampering,
 )
 from pact_eval.errors import InputError, Place, counted
 from pact_eval.evaluation.conclusions.conclusion import (
@@ -181,7 +181,7 @@ class DataConclusion(Conclusion):
         """Whether a file is not the one that its manifest names."""
         if self.changed or not self.checks:
             return bool(self.changed)
-        return any(not TAMPERED.isdisjoint(check.counts) for check in self.checks)
+        return tampering(self.checks) is not None
 
     @classmethod
     def without_audit(cls, reason: str) -> DataConclusion:
@@ -414,7 +414,7 @@ def _read_check(written: _WrittenCheck) -> CheckResult:
         ValueError: this version has no such check, or its check no such code.
     """
     for code in written.codes:
-        if code not in codes_of(written.check):
+        if code not in CODES or CODES[code].check != written.check:
             raise ValueError(f"checks: {written.check}: expected one of its codes, got {code}")
     findings = []
     for found in written.findings or ():

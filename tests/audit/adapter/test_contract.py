@@ -15,7 +15,6 @@ from pact_eval.audit.adapter.audit import (
     check_contract,
     check_prompts,
     max_length_tokens,
-    stated_task,
 )
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.errors import AdapterError
@@ -81,11 +80,9 @@ def test_texts_of_another_type_are_all_told() -> None:
 def test_decision_files_count_unless_another_task_is_stated(
     task: str | None, is_template: bool
 ) -> None:
-    assert stated_task({"task": task}) == task
     result = contract({"task": task, "max_length": 7}, DecisionFiles())
     assert result.scope.startswith("decision files with ") is is_template
     assert ("generic prompt" in result.scope) is is_template
-    assert stated_task(None) is None
     assert contract(None, DecisionFiles()).counts == {}
 
 
