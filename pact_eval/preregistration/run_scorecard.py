@@ -1,9 +1,8 @@
 """Hypotheses judged on runs: from run folders, or a table of metrics, to a scorecard.
 
 Every run is evaluated under each possible decoding: single and ensemble, raw and, if the run's
-folder has a calibrator, calibrated. So it is under the remedies that hypotheses name, each fitted
-on other families of the run. Differences between runs have intervals over families, with the same
-resamples for every run. Runs on ablated contexts have other items and other metrics.
+folder has a calibrator, calibrated. Differences between runs have intervals over families, with the
+same resamples for every run. Runs on ablated contexts have other items and other metrics.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from pact_eval import metrics
 from pact_eval._files import sha256_of_file
 from pact_eval._typing import IntArray
 from pact_eval.calibration.temperatures import CalibrationWarning
-from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import (
     MetricCell,
     MetricRow,
@@ -81,7 +79,6 @@ from pact_eval.preregistration.scorecard import (
     weighted_rows,
 )
 from pact_eval.progress import tracked
-from pact_eval.remedies.decodings import remedied_items, remedy_of_name, why_undefined
 from pact_eval.results import Note, Result
 from pact_eval.runs.custody import refuse_trained_on
 from pact_eval.runs.folder import RunFolder, RunSource
@@ -598,11 +595,10 @@ def judge_experiment(
     differences = RunDifferences(settings.rng, settings.resamples or _RESAMPLES)
     runs = experiment.all_runs
     facts = [run_facts(run.run) for run in runs]
-    remedied = _remedy_cells(hypotheses)
     table = MetricTable(
         row
         for run in tracked(runs, "Computing metrics of runs", "runs")
-        for row in _rows_of_run(experiment, run, remedied, differences)
+        for row in _rows_of_run(experiment, run, differences)
     )
     for path in tables:
         table = table.with_rows(read_metric_table(path).rows)
@@ -620,26 +616,10 @@ def judge_experiment(
     )
 
 
-def _remedy_cells(hypotheses: Hypotheses) -> tuple[MetricCell, ...]:
-    """Return the numbers of remedies that hypotheses name."""
-    cells = (
-        cell
-        for hypothesis in hypotheses.hypotheses
-        for check in (*hypothesis.checks, *hypothesis.beside)
-        for question in check.questions()
-        for cell in question.cells
-        if cell.decoding.remedy
-    )
-    return tuple(dict.fromkeys(cells))
-
-
 def _rows_of_run(
-    experiment: Experiment,
-    run: ExperimentRun,
-    remedied: Sequence[MetricCell],
-    differences: RunDifferences,
+    experiment: Experiment, run: ExperimentRun, differences: RunDifferences
 ) -> Iterator[MetricRow]:
-    """Evaluate a run under every possible decoding, and by the remedies of its arm."""
+    """Evaluate a run under every possible decoding."""
     for decoding in decodings_of(run):
         views, calibrated = decoding.views, decoding.calibrated
         evaluation = experiment.evaluation(run, views, calibrated=calibrated)
@@ -650,20 +630,4 @@ def _rows_of_run(
             items = with_calibrated_tv(items)
             own_tv = ["view_tv"] if decoding == ENSEMBLE_CALIBRATED else []
             yield from rows_from_items(run.arm, run.seed, items, [MEAN_CONFIDENCE, *own_tv])
-        differences.add(run.arm, run.seed, decoding, items)
-    cells = [cell for cell in remedied if cell.arm == run.arm and not run.ablated]
-    for decoding in dict.fromkeys(cell.decoding for cell in cells):
-        of_remedy = [cell for cell in cells if cell.decoding == decoding]
-        remedy = remedy_of_name(decoding.remedy)
-        try:
-            items = remedied_items(run, remedy)
-        except InputError as error:
-            reason = str(error)
-            yield from (MetricRow(cell, run.seed, math.nan, reason=reason) for cell in of_remedy)
-            continue
-        names = [*dict.fromkeys(cell.metric for cell in of_remedy)]
-        for row in rows_from_items(run.arm, run.seed, items, names, remedy.name):
-            undefined = math.isnan(row.value)
-            why = why_undefined(remedy, row.cell.metric, items) if undefined else None
-            yield replace(row, reason=why or row.reason)
         differences.add(run.arm, run.seed, decoding, items)
