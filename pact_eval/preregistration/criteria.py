@@ -169,40 +169,6 @@ class Hypotheses:
     hypotheses: tuple[Hypothesis, ...]
 
 
-def describe_check(check: Check) -> str:
-    """Say what a check decides, from its parts alone: its own words may say something else.
-
-    Examples:
-        >>> describe_check(Check(
-        ...     says="TV falls", metric="view_tv", arms=("pact",), groups=("all",),
-        ...     decodings=(MetricDecoding("ensemble"),), relation="lower",
-        ...     than=Instead(arm="ce"), judged_on="means"))
-        'view_tv (arm pact; ensemble; all) is lower than with arm ce, on means over shared seeds'
-    """
-    arms = "; ".join(
-        ", ".join(map(str, values)) for values in (check.arms, check.decodings, check.groups)
-    )
-    minus = "" if check.minus is None else f" minus the same with {_parts(check.minus)}"
-    if check.relation == "similar":
-        relation = f"within {check.margin} of"
-    else:
-        by = f" by more than {check.margin}" if check.margin.amount else ""
-        relation = f"{check.relation}{by} than"
-    than = f"with {_parts(check.than)}" if isinstance(check.than, Instead) else f"{check.than:g}"
-    if check.relation == "similar" and isinstance(check.than, Instead):
-        relation = f"{relation} that"
-    over = "seed by seed" if check.judged_on == "matched" else "on means over"
-    seeds = "shared seeds"
-    if check.seeds is not None:
-        seeds = f"{'seed' if len(check.seeds) == 1 else 'seeds'} {', '.join(map(str, check.seeds))}"
-    where = f"{over}, {seeds}" if check.judged_on == "matched" else f"{over} {seeds}"
-    return f"{check.metric} (arm {arms}){minus} is {relation} {than}, {where}"
-
-
-def _parts(instead: Instead) -> str:
-    return " and ".join(f"{name} {value}" for name, value in instead.parts)
-
-
 _CHECK_KEYS: Final = ("metric", "decoding", "minus", "within", "by_more_than", "than")
 """Keys of a check that are read one by one."""
 
