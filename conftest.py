@@ -23,7 +23,6 @@ _IN_FOLDER = (
     *("pact_eval.data.records.read_records", "pact_losses.candidates."),
     *("pact_eval.thresholds.choice.choose_thresholds", "pact_eval.thresholds.checking.check_"),
     *("pact_eval.thresholds.answer_sets.choose_answer_sets", "pact_eval.drift.drift.measure_"),
-    "pact_eval.remedies.fitting.fit_remedy",
 )
 _SLOW = ("api.score", "candidates.candidate_logits", "adapters.save_adapter", "recipe.train_recipe")
 

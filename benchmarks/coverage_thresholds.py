@@ -36,7 +36,7 @@ from common import NOT_MEASURED, chosen_options, installed, markdown_table, publ
 
 from pact_eval._typing import FloatArray, IntArray
 from pact_eval.stats.proportions import p_value_below
-from pact_eval.thresholds.gates import RankedTests, Target
+from pact_eval.thresholds.gates import Target, ranked_tests
 
 FAMILIES: Final = (100, 200, 400, 1_000)
 CONFIDENCE: Final = 0.95
@@ -184,7 +184,7 @@ def ours(sample: Sample, target: float) -> float | None:
     sureness, wrong = sample.sureness[sample.drawn], sample.wrong[sample.drawn]
     order = np.argsort(-sureness, kind="stable")
     target_error = Target.of_error(target)
-    tests = RankedTests.of(sureness[order], wrong[order], target_error, 1 - CONFIDENCE)
+    tests = ranked_tests(sureness[order], wrong[order], target_error, 1 - CONFIDENCE)
     return float(tests.gates[tests.passed][-1]) if tests.passed.any() else None
 
 

@@ -38,8 +38,7 @@ from pact_eval.importing.source import LogOptions, import_options
 from pact_eval.importing.writing import ImportedRun
 from pact_eval.models import find_adapter
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_sources
-from pact_eval.remedies.comparison import RemedyComparison, remedies_of_run
-from pact_eval.remedies.fitting import fit_remedy as fit_remedy
+from pact_eval.remedies import RemedyComparison, remedies_of_run
 from pact_eval.runs import folder as run_folders
 from pact_eval.runs.folder import Run, RunSource
 from pact_eval.runs.provenance import RunLabels
@@ -449,15 +448,12 @@ def fit_calibrator(
     return fit_on_run(run, holdouts, mode=mode, decoding=decoding, allow=allow)
 
 
-def compare_remedies(
-    run: RunSource, settings: Settings | None = None, *, fitted: Sequence[Path | str] = ()
-) -> RemedyComparison:
+def compare_remedies(run: RunSource, settings: Settings | None = None) -> RemedyComparison:
     """Compare what removes the order effects of a run, as `pact-eval sweep --remedies` does.
 
     Args:
         run: a run, or its folder; several views per item show more remedies.
         settings: resamples, seed and unit; None takes the defaults.
-        fitted: files of remedies that were fitted on other families, to be compared too.
 
     Returns:
         One row per remedy, with its cost in prompts and tokens, its metrics, and its differences
@@ -465,9 +461,7 @@ def compare_remedies(
 
     Raises:
         RunError: the folder is not a complete run with references.
-        InputError: the run has answers and no probabilities, its letter orders are unknown, or a
-            file belongs to another model.
-        GateError: a file was fitted on families of the run.
+        InputError: the run has answers and no probabilities, or its letter orders are unknown.
 
     Examples:
         >>> import pact_eval
@@ -477,7 +471,7 @@ def compare_remedies(
     """
     experiment = _experiment([run], settings)
     (read,) = experiment.all_runs
-    return remedies_of_run(experiment, read, [Path(file) for file in fitted])
+    return remedies_of_run(experiment, read)
 
 
 def compare_logs(

@@ -38,7 +38,7 @@ class Result:
         """Return the object that a command prints of it with `--json`, and `--full` of a report.
 
         What only a command has is left out: `command_line`. The files that `calibrate` has written
-        are null, and of `score`, `import` and `sweep --fit`, a result is one part.
+        are null, and of `score` and `import`, a result is one part.
         """
         values: dict[str, Any] = import_module("pact_reports.results").to_json(self)
         return values

@@ -147,13 +147,9 @@ PAIRS: dict[str, Pair] = {
         ("calibrate", "runs/january", "--holdout", "runs/march", "-o", "calibrator.json"),
     ),
     # What a command prints of these is more: one part of it is the result.
-    "fit_remedy": (
-        lambda: pact_eval.fit_remedy("runs/method", "k1_additive"),
-        ("sweep", "runs/method", "--fit", "k1_additive", *FEW),
-    ),
     "read_run": (lambda: pact_eval.read_run("runs/method"), ("report", "runs/method", *FEW)),
 }
-PARTS = {"fit_remedy": "fitted", "read_run": "run"}
+PARTS = {"read_run": "run"}
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from pact_eval._choices import ExportLayout
 from pact_eval.data.records import Record, read_records
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.letter_priors import shipped_prior
 from pact_eval.models import read_adapter_files
-from pact_eval.remedies.fitting import exported_prior
 from pact_reports.views.export import present_export
 
 if TYPE_CHECKING:  # they load torch, or libraries that may be missing
@@ -34,7 +34,7 @@ def export(
     out: Path,
     layout: ExportLayout = "adapter",
     calibrator: Path | None = None,
-    letter_prior: Path | None = None,
+    letter_prior: RunFolder | None = None,
     data: Path | None = None,
     base_model: str | None = None,
     contract: str | None = None,
@@ -48,9 +48,9 @@ def export(
 
     With --results, it exits with 3 if items of RUN are also in a file that the model is made from.
 
-    --letter-prior ships a fitted letter prior next to them. transformers does not read it: the
-    README of the folder has the function that removes it. Exits with 3 if it was fitted on items of
-    --data, or on ones that belong to them.
+    --letter-prior ships a letter prior next to them. transformers does not read it: the README of
+    the folder has the function that removes it. Exits with 3 if RUN has items of --data, or ones
+    that belong to them.
 
     Data:
         --data: Dataset file: compare prompts and answers on a sample of its records too.
@@ -68,8 +68,8 @@ def export(
         --layout: What the folder has: the LoRA alone; with-base, the full base model too, with the
             LoRA in the subfolder `adapter`; or merged, the base model with the LoRA in its weights.
         --calibrator: Calibrator whose temperatures are shipped, one per kind. Default: none.
-        --letter-prior REMEDY: File of `pact-eval sweep --fit` whose letter prior is shipped
-            as letter_prior.json.
+        --letter-prior RUN: Run of ADAPTER on other items, of two orders or more, whose letter
+            prior is fitted and shipped as letter_prior.json.
     """
     with needs_model_extra():
         from pact_eval.export import README, export_adapter
@@ -110,10 +110,10 @@ def _card_of(run: Path, adapter: Path) -> ModelCard:
     return ModelCard.of(report)
 
 
-def _prior_of(remedy: Path, data: Path | None) -> PriorOf:
+def _prior_of(run: Path, data: Path | None) -> PriorOf:
     """Return what makes the content of the letter prior for an adapter."""
     records = () if data is None else read_records(data)
-    return lambda adapter_sha256: exported_prior(remedy, adapter_sha256, records)
+    return lambda adapter_sha256: shipped_prior(run, adapter_sha256, records)
 
 
 def _sample(data: Path) -> list[Record]:

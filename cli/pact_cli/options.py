@@ -26,7 +26,6 @@ from pact_cli.param_types import (
     LocalPath,
     Natural,
     Parsed,
-    Positive,
     Rate,
     Resamples,
     Share,
@@ -284,7 +283,6 @@ def make_outputs(
     criteria: Path | None = None,
     clear_changes: Path | None = None,
     thresholds: tuple[Path, ...] = (),
-    cost_wrong: Positive | None = None,
 ) -> Outputs:
     """Return what files to write of runs, and how.
 
@@ -294,10 +292,6 @@ def make_outputs(
             texts, and the table of splits counts the files of a folder. Default: the file that
             run.json names, if it is unchanged. May be given several times.
         --criteria FILE: Hypotheses to judge, as for `scorecard`.
-
-    Numbers:
-        --cost-wrong: Cost of a wrong decision, for the figure and the table of costs. The review of
-            a person costs 1.
 
     Output:
         --html FILE: Write one offline HTML page: summary, figures, tables, every item.
@@ -321,8 +315,6 @@ def make_outputs(
         criteria=criteria,
         clear=clear_changes,
         thresholds=thresholds,
-        cost_wrong=cost_wrong,
-        cost_review=None if cost_wrong is None else 1.0,
         command=("pact-eval", *sys.argv[1:]),
         **looks,
     )

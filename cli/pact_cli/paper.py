@@ -41,15 +41,12 @@ _ELSEWHERE: Final = {
 @command(
     elsewhere=_ELSEWHERE,
     more=(
-        *("width", "thresholds", "cost_wrong", "clear_changes", "allow", "audit"),
+        *("width", "thresholds", "clear_changes", "allow", "audit"),
         *("resamples", "bootstrap_seed"),
     ),
     settings=("palette",),
 )
-@output_options(
-    *("style", "width", "palette", "data", "criteria", "clear_changes", "thresholds"),
-    "cost_wrong",
-)
+@output_options(*("style", "width", "palette", "data", "criteria", "clear_changes", "thresholds"))
 @settings_options(
     *("method", "decoding", "allow", "resamples", "bootstrap_seed", "audit", "without_leaks")
 )

@@ -87,7 +87,7 @@ Given: TypeAlias = Annotated[tuple[Path, ...], RUN, "[RUN|FOLDER|LOG]..."]
         "ci_format",
     ),
     settings=(
-        *("method", "criteria", "palette", "clear_changes", "thresholds", "cost_wrong"),
+        *("method", "criteria", "palette", "clear_changes", "thresholds"),
         *("ece_bins", "audit", "bootstrap_seed"),
     ),
 )
@@ -96,9 +96,7 @@ Given: TypeAlias = Annotated[tuple[Path, ...], RUN, "[RUN|FOLDER|LOG]..."]
     *("by", "decoding", "calibration", "target_error", "without_leaks", "unit", "ece_bins"),
     *("allow", "audit", "resamples", "bootstrap_seed", "method"),
 )
-@output_options(
-    *("html", "data", "criteria", "palette", "clear_changes", "thresholds", "cost_wrong")
-)
+@output_options("html", "data", "criteria", "palette", "clear_changes", "thresholds")
 def report(
     given_places: Given = (),
     *,

@@ -15,8 +15,7 @@ from pact_cli.exits import exit_on_leak
 from pact_cli.options import RUN, named_data, settings_options
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
-from pact_eval.remedies.comparison import remedies_of_run
-from pact_eval.remedies.fitting import fit_remedy
+from pact_eval.remedies import remedies_of_run
 from pact_eval.runs.places import run_folder
 from pact_reports.views.sweep import present_remedy_comparison, present_sweep
 
@@ -58,8 +57,6 @@ def sweep(
     *,
     views: Views | None = None,
     remedies: bool = False,
-    fit: str | None = None,
-    fitted: tuple[Path, ...] = (),
     data: tuple[Path, ...] = (),
     full: bool = False,
     settings: Settings,
@@ -75,17 +72,12 @@ def sweep(
     too.
 
     Exits with 3 if items of RUN are also in a file that the model is made from (see
-    --without-leaks), or a remedy of --fitted was fitted on them.
+    --without-leaks).
 
     Views:
         --views: Show only these numbers of orders, such as 1..4.
         --remedies: Compare what removes order effects: more orders, letter priors, batch
             calibration.
-        --fit NAME: As --remedies, and fit this one, such as k1_additive, for other items: its
-            letter prior and a temperature, in RUN/remedy.json. A wrong name lists those that RUN
-            can fit.
-        --fitted FILE: As --remedies, with the remedy that --fit fitted on other items. May be given
-            several times.
 
     Data:
         --data FILE_OR_FOLDER: Dataset of the run, which is audited. Default: the file that run.json
@@ -95,24 +87,21 @@ def sweep(
         --full: Print every table.
     """
     settings = replace(settings, data=named_data(data))
-    remedies = remedies or bool(fitted) or fit is not None
     of_views = not remedies or bool(given(_OF_VIEWS))
     scored = replace(settings, calibrated=False, calibration=None, shipped=False)
     asked = replace(settings, decoding="ensemble") if of_views else scored
     experiment = Experiment.read([run_folder(run)], asked)
     (read,) = experiment.all_runs
     warned = warn(map(str, experiment.applied_warnings))
-    made = None if fit is None else fit_remedy(run_folder(run), fit, allow=settings.allow)
-    files = [] if made is None else [made.write()]
     presenters = []
     if of_views:
         presenters += [present_sweep(experiment, read, experiment.sweep(read, views))]
     if remedies:
         experiment = Experiment.read([run_folder(run)], scored)
-        comparison = remedies_of_run(experiment, experiment.all_runs[0], fitted)
-        presenters += [present_remedy_comparison(comparison, made)]
+        comparison = remedies_of_run(experiment, experiment.all_runs[0])
+        presenters += [present_remedy_comparison(comparison)]
     presenter, *others = presenters
     for below in others:
         presenter = presenter.with_below("sweep", below, full=full)
-    emit(presenter, files=files, warned=warned, full=full)
+    emit(presenter, warned=warned, full=full)
     exit_on_leak([experiment.data])

@@ -18,7 +18,7 @@ from pact_eval.thresholds.answer_sets import choose_answer_sets
 from pact_eval.thresholds.checking import check_answer_sets, check_thresholds
 from pact_eval.thresholds.choice import choose_thresholds
 from pact_eval.thresholds.conclusion import acting_without_probabilities
-from pact_eval.thresholds.files import is_answer_sets, write_answer_sets, write_thresholds
+from pact_eval.thresholds.files import is_answer_sets, write_choice
 from pact_eval.thresholds.gates import Target
 from pact_reports.views.thresholds import (
     present_acting,
@@ -139,7 +139,7 @@ def thresholds(
             settings=settings,
         )
         for file in files:
-            write_answer_sets(file, chosen_sets)
+            write_choice(file, chosen_sets)
         emit_result(present_answer_sets(chosen_sets), files=files)
         return
     target = _target(*numbers)
@@ -158,7 +158,7 @@ def thresholds(
         settings=settings,
     )
     for file in files:
-        write_thresholds(file, chosen)
+        write_choice(file, chosen)
     emit_result(present_thresholds(chosen), files=files)
 
 

@@ -2,12 +2,11 @@
 
 `pipeline("decision")` divides the scores of a question by the temperature of its type. Contextual
 and per-question calibrators have temperatures that such a file cannot hold. Temperatures by kind
-are then fitted on the same items, and compared with what was fitted.
+are then fitted on the same items; a fit with `--mode per-kind` shows what these do.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +14,10 @@ from typing import Final
 
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps_indented
-from pact_eval._typing import FloatArray
-from pact_eval.calibration.effect import Scores
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError
-from pact_eval.metrics import nll_nats
-from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.linearised import mean_inference
 from pact_eval.templates.files import DECISION_CONFIG, read_decision_files
 
 # Keys of decision files alone: a run.json has an "adapter" too.
@@ -32,25 +26,18 @@ _OWN: Final = ("labels", "temperature", "chat_template", "noul_options", "saniti
 
 @dataclass(frozen=True)
 class PortableCalibration:
-    """One temperature for each type of question, and what they give up.
+    """One temperature for each type of question.
 
     Attributes:
         temperatures: by type as transformers names them: choice, noul, score.
         lost: what the fitted temperature depends on and these cannot; empty if nothing is lost.
-        fitted: scores of the items under the fitted calibrator.
-        portable: scores under these temperatures.
-        nll_change: mean NLL under these minus under the fitted ones, in nats, with its interval
-            over families.
     """
 
     temperatures: Mapping[str, float]
     lost: tuple[str, ...]
-    fitted: Scores
-    portable: Scores
-    nll_change: Estimate
 
     def sentences(self, *, served: bool) -> Iterator[str]:
-        """Yield the temperatures, their loss, and those that they come on top of.
+        """Yield the temperatures, what they lose, and those that they come on top of.
 
         Args:
             served: whether they were fitted on probabilities that a server sent.
@@ -58,12 +45,10 @@ class PortableCalibration:
         named = ", ".join(f"{name} {number:.4g}" for name, number in self.temperatures.items())
         yield f"decision.json: T = {named}."
         if self.lost:
-            change, before, after = self.nll_change, self.fitted, self.portable
-            ends = "" if math.isnan(change.low) else f" [{change.low:+.4f}, {change.high:+.4f}]"
             yield (
                 f"Not portable: T depends on {' and '.join(self.lost)}, and decision.json has one "
-                f"number per type. Against the fitted T, on the fit split: NLL {change.value:+.4f}"
-                f"{ends} nats, ECE {100 * before.ece:.1f}% -> {100 * after.ece:.1f}%."
+                "number per type. These are fitted on the same items; --mode per-kind shows what "
+                "they do."
             )
         else:
             yield "Nothing is lost: the fitted calibrator has one temperature per type."
@@ -96,8 +81,6 @@ def portable_calibration(items: CalibrationItems, calibrator: Calibrator) -> Por
         >>> portable = portable_calibration(items, hot)
         >>> {name: round(number, 3) for name, number in portable.temperatures.items()}
         {'choice': 2.0, 'noul': 2.0, 'score': 2.0}
-        >>> portable.lost, portable.nll_change.value
-        ((), 0.0)
     """
     if items.decoding == "ensemble":
         raise InputError(
@@ -106,20 +89,7 @@ def portable_calibration(items: CalibrationItems, calibrator: Calibrator) -> Por
         )
     lost = calibrator.depends_on
     by_kind = fit_calibrator(items, mode="per-kind").calibrator if lost else calibrator
-    after = [candidate.apply(items.log_probs, items) for candidate in (calibrator, by_kind)]
-    return PortableCalibration(
-        temperatures=by_kind.by_type(),
-        lost=lost,
-        fitted=Scores.of(after[0], items),
-        portable=Scores.of(after[1], items),
-        nll_change=_change(items, *after),
-    )
-
-
-def _change(items: CalibrationItems, fitted: FloatArray, portable: FloatArray) -> Estimate:
-    cost = nll_nats(portable, items.reference) - nll_nats(fitted, items.reference)
-    codes, _ = items.family_codes()
-    return mean_inference(cost, codes, int(codes.max()) + 1, outer=True).estimate()
+    return PortableCalibration(by_kind.by_type(), lost)
 
 
 def check_decision_file(path: Path, *, overwrite: bool) -> Path:

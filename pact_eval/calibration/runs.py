@@ -39,21 +39,15 @@ _SOURCE: Final = ("run", "decoding", "families", "source_families")
 
 
 def check_owner(
-    fitted: RunIdentity,
-    applied: Provenance,
-    *,
-    allow: Collection[Allowance],
-    where: str,
-    what: str = "calibrator",
+    fitted: RunIdentity, applied: Provenance, *, allow: Collection[Allowance], where: str
 ) -> tuple[CalibrationNote, ...]:
-    """Refuse a calibrator, or another fit, that belongs to another run.
+    """Refuse a calibrator that belongs to another run.
 
     Args:
         fitted: identity of the run of the fit, as the calibrator records it.
         applied: provenance of the run that it is applied to.
         allow: differences that the user accepts.
         where: name of the run in messages.
-        what: what was fitted, for messages.
 
     Returns:
         A note if the owner is not known, or if differences were accepted.
@@ -63,7 +57,7 @@ def check_owner(
     """
     here = RunIdentity.of(applied)
     differences = fitted.differences(here)
-    _refuse(differences, allow, where, what)
+    _refuse(differences, allow, where)
     if not (fitted.names_model and here.names_model):
         return (UNKNOWN_RUN,)
     facts = [difference.fact for difference in differences]
@@ -90,6 +84,22 @@ def check_decoding(
         _refuse((Difference("decoding", fitted, decoding),), allow, where)
 
 
+def _refuse(differences: Sequence[Difference], allow: Collection[str], where: str) -> None:
+    refused = [difference for difference in differences if difference.allowance not in allow]
+    if not refused:
+        return
+    lines = [
+        f"  {difference.words}: fitted on {difference.before}, applied to {difference.after}"
+        for difference in refused
+    ]
+    options = " ".join(f"--allow {difference.allowance}" for difference in refused)
+    raise InputError(
+        f"{where}: the calibrator belongs to another run:\n" + "\n".join(lines) + "\n"
+        "  fit one with `pact-eval calibrate` on a run of the calibration split with this adapter "
+        f"and decoding, or use {options}"
+    )
+
+
 def identity_of_fit(calibrator: Calibrator) -> RunIdentity:
     """Return the identity of the run that a calibrator was fitted on, as its file records it."""
     return RunIdentity.of_json((calibrator.fit or {}).get("run"))
@@ -109,59 +119,32 @@ def refuse_overwriting(path: Path, calibrator: Calibrator, *, movable: bool = Tr
     """
     if not path.is_file():
         return
+    what = "another file"
     try:
         existing = read_calibrator(path)
     except InputError:
-        existing = None
-    if existing is not None and _is_same_fit(existing, calibrator):
-        return
-    what = (
-        "another file" if existing is None else f"a calibrator of another fit ({_owner(existing)})"
-    )
+        pass
+    else:
+        fit, new = existing.fit or {}, calibrator.fit or {}
+        same_source = all(fit.get(name) == new.get(name) for name in _SOURCE)
+        same_weights = (existing.mode, existing.weights) == (calibrator.mode, calibrator.weights)
+        if same_weights or (fit.get("run") and same_source):
+            return
+        run, owner = fit.get("run"), "its run is not recorded"
+        if isinstance(run, dict):
+            named = {
+                "arm": run.get("arm"),
+                "seed": run.get("seed"),
+                "decoding": fit.get("decoding"),
+            }
+            adapter = identity_of_fit(existing).adapter_sha256
+            named["adapter"] = None if adapter is None else f"{adapter[:12]}..."
+            facts = (f"{name} {value}" for name, value in named.items() if value is not None)
+            owner = ", ".join(facts)
+        what = f"a calibrator of another fit ({owner})"
     elsewhere = ", or give another --out" if movable else ""
     message = f"{path}: holds {what}; nothing was written. Use --overwrite to replace it{elsewhere}"
     raise InputError(message)
-
-
-def _refuse(
-    differences: tuple[Difference, ...],
-    allow: Collection[str],
-    where: str,
-    what: str = "calibrator",
-) -> None:
-    refused = [difference for difference in differences if difference.allowance not in allow]
-    if not refused:
-        return
-    lines = [
-        f"  {difference.words}: fitted on {difference.before}, applied to {difference.after}"
-        for difference in refused
-    ]
-    options = " ".join(f"--allow {difference.allowance}" for difference in refused)
-    raise InputError(
-        f"{where}: the {what} belongs to another run:\n" + "\n".join(lines) + "\n"
-        "  fit one with `pact-eval calibrate` on a run of the calibration split with this adapter "
-        f"and decoding, or use {options}"
-    )
-
-
-def _is_same_fit(existing: Calibrator, calibrator: Calibrator) -> bool:
-    """Return whether weights are the same, or the fits are on the same items of a known run."""
-    first, second = (
-        {name: (each.fit or {}).get(name) for name in _SOURCE} for each in (existing, calibrator)
-    )
-    same_weights = (existing.mode, existing.weights) == (calibrator.mode, calibrator.weights)
-    return same_weights or (bool(first["run"]) and first == second)
-
-
-def _owner(calibrator: Calibrator) -> str:
-    fit = calibrator.fit or {}
-    run = fit.get("run")
-    if not isinstance(run, dict):
-        return "its run is not recorded"
-    named = {"arm": run.get("arm"), "seed": run.get("seed"), "decoding": fit.get("decoding")}
-    adapter = RunIdentity.of_json(run).adapter_sha256
-    named["adapter"] = None if adapter is None else f"{adapter[:12]}..."
-    return ", ".join(f"{name} {value}" for name, value in named.items() if value is not None)
 
 
 _NAMES_SHOWN = 3
@@ -195,13 +178,10 @@ class Members:
     @classmethod
     def of_fit(cls, calibrator: Calibrator) -> Members:
         """Return the members that a calibrator's file lists; none are known where it lists none."""
-        return cls.of_fit_json(calibrator.fit or {})
-
-    @classmethod
-    def of_fit_json(cls, fit: Mapping[str, Json]) -> Members:
-        """Return the members that the `fit` of a file lists."""
+        listed = {key: (calibrator.fit or {}).get(key) for key in ("families", "source_families")}
         families, source_families = (
-            frozenset(_names(fit.get(name))) for name in ("families", "source_families")
+            frozenset(name for name in names if isinstance(name, str))
+            for names in (value if isinstance(value, list) else [] for value in listed.values())
         )
         return cls(families, source_families, complete=bool(families))
 
@@ -248,10 +228,6 @@ def check_disjoint(fitted: Members, applied: Members) -> tuple[CalibrationNote, 
         )
         notes.append(CalibrationNote("SharedSourceFamilies", text, {"names": [*common]}))
     return tuple(notes)
-
-
-def _names(value: Json) -> list[str]:
-    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
 
 
 def _few(names: Iterable[str]) -> str:
@@ -345,19 +321,6 @@ class FittedRun(Result):
         return paths
 
 
-def _fit(
-    items: CalibrationItems, mode: Mode | Literal["auto"]
-) -> tuple[ModeChoice | None, CalibratorFit, LeftOutNll | None]:
-    """Return why the form was chosen, the fit, and what it does on families left out."""
-    choice = choose_mode(items) if mode == "auto" else None
-    form, ridge = (choice.mode, choice.ridge) if choice is not None else (mode, 0.0)
-    form = "scalar" if form == "auto" else form
-    with step("Fitting"):
-        fit = fit_calibrator(items, mode=form, ridge=ridge)
-        left_out = choice.nll if choice is not None else None
-        return choice, fit, left_out or left_out_nll(items, mode=form, ridge=ridge)
-
-
 def fit_on_run(
     source: RunSource,
     holdouts: Sequence[RunSource] = (),
@@ -403,7 +366,15 @@ def fit_on_run(
         name: CalibrationItems.from_predictions(each.predictions, decoding)
         for name, each in runs.items()
     }
-    choice, fit, left_out = _fit(items[run.folder], mode)
+    own = items[run.folder]
+    choice = choose_mode(own) if mode == "auto" else None
+    form, ridge = ("scalar" if mode == "auto" else mode), 0.0
+    if choice is not None:
+        form, ridge = choice.mode, choice.ridge
+    with step("Fitting"):
+        fit = fit_calibrator(own, mode=form, ridge=ridge)
+        left_out = None if choice is None else choice.nll
+        left_out = left_out or left_out_nll(own, mode=form, ridge=ridge)
     return FittedRun(
         folder=run.folder,
         calibrator=fit.calibrator.with_provenance(
@@ -421,7 +392,7 @@ def fit_on_run(
             for name, each in runs.items()
         },
         warnings=(*trained, *warnings),
-        items=items[run.folder],
+        items=own,
         served=run.provenance.served,
         titles={name: titled.title for name, titled in runs.items()},
         left_out=left_out,
@@ -484,7 +455,16 @@ def calibrator_for(
     owner = check_owner(identity_of_fit(calibrator), provenance, allow=allow, where=str(path))
     members = Members.of_run(predictions)
     notes = (*owner, *check_disjoint(Members.of_fit(calibrator), members))
-    return calibrator, (*notes, *_fitted_on_training(calibrator))
+    met = (calibrator.fit or {}).get("trained_on")
+    families = met.get("families") if isinstance(met, dict) else None
+    if not isinstance(families, int):
+        return calibrator, notes
+    text = (
+        f"fitted on {families:,} families that the model may have learnt, as allowed: its "
+        "temperatures may be too low"
+    )
+    training = CalibrationNote("FittedOnTraining", text, {"families": families})
+    return calibrator, (*notes, training)
 
 
 def is_fitted_on(path: Path, predictions: Predictions) -> bool:
@@ -495,18 +475,6 @@ def is_fitted_on(path: Path, predictions: Predictions) -> bool:
     """
     fitted, families = Members.of_fit(read_calibrator(path)), Members.of_run(predictions).families
     return bool(families) and families <= fitted.families
-
-
-def _fitted_on_training(calibrator: Calibrator) -> tuple[CalibrationNote, ...]:
-    met = (calibrator.fit or {}).get("trained_on")
-    families = met.get("families") if isinstance(met, dict) else None
-    if not isinstance(families, int):
-        return ()
-    text = (
-        f"fitted on {families:,} families that the model may have learnt, as allowed: its "
-        "temperatures may be too low"
-    )
-    return (CalibrationNote("FittedOnTraining", text, {"families": families}),)
 
 
 def identity_json(run: Run) -> dict[str, Json]:

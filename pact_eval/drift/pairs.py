@@ -18,7 +18,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from pact_eval._choices import ClusterUnit
-from pact_eval._typing import BoolArray, FloatArray, TextArray
+from pact_eval._typing import BoolArray, FloatArray
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.temperatures import KINDS, inverse_softplus
@@ -255,16 +255,6 @@ class Tempering:
                 return f"may be raw or tempered, {divided}: {fitted}"
 
 
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """One temperature, and what each item adds to its logarithm."""
-
-    temperature: Estimate
-    influence: FloatArray
-    families: TextArray
-    reason: str | None
-
-
 def temperature_ratio(
     kind: str, a: CalibrationItems, b: CalibrationItems, *, paired: bool
 ) -> Tempering:
@@ -300,18 +290,26 @@ def temperature_ratio(
         possible = _possible(a) & _possible(b)
         left_out = int((~possible).sum())
         a, b = a.take(possible), b.take(possible)
-    first, second = _fit(_all_named(a, "a")), _fit(_all_named(b, "a" if paired else "b"))
-    reason = first.reason or second.reason
-    ratio = Estimate(_NAN, _NAN, _NAN, len(a) + len(b), 0, _METHOD, ClusterText(reason or ""))
-    if reason is None:
-        ratio = _ratio(first, second)
-    return Tempering(kind, first.temperature, second.temperature, ratio, left_out=left_out)
-
-
-def _all_named(items: CalibrationItems, run: str) -> CalibrationItems:
-    """Return items in which each item of unknown family has a family of its own in the run."""
-    own = np.array([f"\0{run}{index}" for index in range(len(items))], dtype=np.str_)
-    return replace(items, family=np.where(items.family == "", own, items.family))
+    first, of_first = _fit(a)
+    second, of_second = _fit(b)
+    n = len(a) + len(b)
+    if isinstance(of_first, str) or isinstance(of_second, str):
+        reason = of_first if isinstance(of_first, str) else str(of_second)
+        ratio = Estimate(_NAN, _NAN, _NAN, n, 0, _METHOD, ClusterText(reason))
+        return Tempering(kind, first, second, ratio, left_out=left_out)
+    # An item of unknown family is a family of its own; of the same items, in both runs.
+    own = [*range(len(a)), *range(0 if paired else len(a), len(b) + (0 if paired else len(a)))]
+    names = np.concatenate([a.family, b.family]).astype(np.str_)
+    unknown = np.char.add("\0", np.array(own).astype(np.str_))
+    _, codes = np.unique(np.where(names == "", unknown, names), return_inverse=True)
+    parts = np.bincount(codes, np.concatenate([of_first, -of_second]))
+    clusters, value = len(parts), first.value / second.value
+    ratio = Estimate(value, _NAN, _NAN, n, clusters, _METHOD, ONE_CLUSTER)
+    if clusters > 1:
+        error = math.sqrt(clusters / (clusters - 1) * float((parts**2).sum()))
+        reach = math.exp(t_quantile(0.975, clusters - 1) * error)
+        ratio = Estimate(value, value / reach, value * reach, n, clusters, _METHOD)
+    return Tempering(kind, first, second, ratio, left_out=left_out)
 
 
 def _possible(items: CalibrationItems) -> BoolArray:
@@ -319,41 +317,30 @@ def _possible(items: CalibrationItems) -> BoolArray:
     return np.asarray(~np.isneginf(at))
 
 
-def _fit(items: CalibrationItems) -> _Fit:
-    n, families = len(items), items.family
+def _fit(items: CalibrationItems) -> tuple[Estimate, FloatArray | str]:
+    """Return one temperature, and what each item adds to its logarithm, or why nothing is fitted.
+
+    An item of unknown family is a family of its own.
+    """
+    n = len(items)
     impossible = int((~_possible(items)).sum())
     nothing = Estimate(_NAN, _NAN, _NAN, n, 0, _METHOD)
     if not n:
-        return _Fit(nothing, np.zeros(0), families, "there are no items")
+        return nothing, "there are no items"
     if impossible:
-        reason = f"the reference has probability 0 in {counted(impossible, 'item')}"
-        return _Fit(nothing, np.zeros(n), families, reason)
+        return nothing, f"the reference has probability 0 in {counted(impossible, 'item')}"
     fit = fit_calibrator(items, mode="scalar")
     (level,) = fit.levels
-    temperature = Estimate(
-        level.value, level.by_family.low, level.by_family.high, n, fit.families, _METHOD
-    )
+    low, high = level.by_family.low, level.by_family.high
+    temperature = Estimate(level.value, low, high, n, fit.families, _METHOD)
     if level.at_bound or not level.identified:
-        return _Fit(temperature, np.zeros(n), families, level.reason or "a bound holds the fit")
+        return temperature, level.reason or "a bound holds the fit"
     u = np.full(n, inverse_softplus(level.value))
     _, slope = items.likelihood.nll_and_slope(u)
     information = float(items.likelihood.curvature(u).sum())
     # dT/du = sigmoid(u) = 1 - exp(-T)
     of_log = -math.expm1(-level.value) / level.value
-    return _Fit(temperature, -slope * of_log / information, families, None)
-
-
-def _ratio(a: _Fit, b: _Fit) -> Estimate:
-    names = np.concatenate([a.families, b.families]).astype(np.str_)
-    _, codes = np.unique(names, return_inverse=True)
-    parts = np.bincount(codes, np.concatenate([a.influence, -b.influence]))
-    clusters, n = len(parts), len(a.influence) + len(b.influence)
-    value = a.temperature.value / b.temperature.value
-    if clusters < 2:
-        return Estimate(value, _NAN, _NAN, n, clusters, _METHOD, ONE_CLUSTER)
-    error = math.sqrt(clusters / (clusters - 1) * float((parts**2).sum()))
-    reach = math.exp(t_quantile(0.975, clusters - 1) * error)
-    return Estimate(value, value / reach, value * reach, n, clusters, _METHOD)
+    return temperature, -slope * of_log / information
 
 
 @dataclass(frozen=True)
@@ -423,7 +410,12 @@ class PairedRuns:
                 views if views.repeats else views.with_views(1) for views in predictions
             )
         else:
-            views_a, views_b = _at_common_views(*predictions, paired=pairing.paired)
+            # Item by item the views that both runs have, or as many of other items.
+            shared = SharedViews(min(views_a.k, views_b.k))
+            if pairing.paired:
+                shared = views_in_common(predictions)
+            of_a, of_b = shared.chosen or (shared.k, shared.k)
+            views_a, views_b = views_a.with_views(of_a), views_b.with_views(of_b)
         a, b = (
             ScoredItems.of(
                 predictions,
@@ -478,17 +470,15 @@ def opened_runs(
         RunError: a folder is not a complete run.
         InputError: no item is left.
     """
-    before, after = _open(first, settings), _open(second, settings)
+    together = replace(settings, without_leaks=False)
+    before, after = (
+        Experiment.read([open_run(source)], together).all_runs[0] for source in (first, second)
+    )
     data = conclude_on_data([run for run in (before, after) if not run.ablated], settings)
     if settings.without_leaks and data.leak is not None:
         families, data = data.leak.families, data.leaving_out()
         before, after = (run.without_families(families, None) for run in (before, after))
     return (before, after), data
-
-
-def _open(source: RunSource, settings: Settings) -> ExperimentRun:
-    (run,) = Experiment.read([open_run(source)], replace(settings, without_leaks=False)).all_runs
-    return run
 
 
 def _pair(
@@ -512,22 +502,12 @@ def _pair(
     )
     if not paired:
         return pairing, (a, b)
-    a, b = (items if len(items) == len(common) else _keep_common(items, common) for items in (a, b))
+    if len(common) < max(len(a), len(b)):
+        a, b = (
+            items.taken(np.flatnonzero([item in common for item in items.ids.tolist()]))
+            for items in (a, b)
+        )
     return pairing, (a, align(a, b, names=(first.place, second.place)))
-
-
-def _at_common_views(
-    a: Predictions, b: Predictions, *, paired: bool
-) -> tuple[Predictions, Predictions]:
-    """Return the views that both runs have: item by item, or as many of other items."""
-    shared = views_in_common([a, b]) if paired else SharedViews(min(a.k, b.k))
-    of_a, of_b = shared.chosen or (shared.k, shared.k)
-    return a.with_views(of_a), b.with_views(of_b)
-
-
-def _keep_common(views: Predictions, common: set[str]) -> Predictions:
-    rows = [row for row, item in enumerate(views.ids.tolist()) if item in common]
-    return views.taken(np.array(rows, dtype=np.int64))
 
 
 def _differences(first: ExperimentRun, second: ExperimentRun) -> tuple[Difference, ...]:
@@ -604,8 +584,10 @@ def temperings(pair: PairedRuns, unit: ClusterUnit) -> Iterator[Tempering]:
         pair: the runs, with references and probabilities.
         unit: units of the intervals.
     """
-    paired = pair.pairing.paired
-    a, b = (_items(items, unit) for items in (pair.a, pair.b))
+    paired, sides = pair.pairing.paired, (pair.a, pair.b)
+    a, b = (CalibrationItems.from_predictions(side.predictions, side.decoding) for side in sides)
+    if unit == "source_family":
+        a, b = (replace(items, family=items.source_family) for items in (a, b))
     for kind in (ALL_KINDS, *KINDS):
         in_a, in_b = (
             np.ones(len(items), dtype=np.bool_) if kind == ALL_KINDS else items.kind == kind
@@ -623,32 +605,18 @@ def temperings(pair: PairedRuns, unit: ClusterUnit) -> Iterator[Tempering]:
                     cooled = of_a.log_probs / fit.ratio.value
                 left = item_tv(np.exp(log_softmax(cooled, of_a.n_choices)), q)
                 fit = replace(fit, tv_left=float(left.mean()))
-        if _alike_views(pair, in_a, in_b):
+        # Paired items have the same orders. Of other items, an ensemble over two orders has another
+        # temperature than one over repeats of a single order.
+        alike = paired or pair.a.decoding == "single"
+        if not alike:
+            orders = [
+                set(distinct_orders(side.predictions.code_order[rows]).sum(axis=1).tolist())
+                for side, rows in zip(sides, (in_a, in_b), strict=True)
+            ]
+            alike = orders[0] == orders[1]
+        if alike:
             fit = replace(fit, finding=_finding(fit))
         yield fit
-
-
-def _alike_views(pair: PairedRuns, in_a: BoolArray, in_b: BoolArray) -> bool:
-    """Return whether both runs decode items of a kind from views of as many orders.
-
-    Paired items have the same orders. Of other items, an ensemble over two orders has another
-    temperature than one over repeats of a single order.
-    """
-    if pair.pairing.paired or pair.a.decoding == "single":
-        return True
-    orders = [
-        set(distinct_orders(items.predictions.code_order[rows]).sum(axis=1).tolist())
-        for items, rows in ((pair.a, in_a), (pair.b, in_b))
-    ]
-    return orders[0] == orders[1]
-
-
-def _items(items: ScoredItems, unit: ClusterUnit) -> CalibrationItems:
-    views = items.predictions
-    fitted_items = CalibrationItems.from_predictions(views, items.decoding)
-    if unit == "family":
-        return fitted_items
-    return CalibrationItems(**{**vars(fitted_items), "family": views.source_family})
 
 
 def _finding(fit: Tempering) -> TemperingFinding:

@@ -21,7 +21,7 @@ Two logs or runs, read for drift: the same items, groups and names of answers in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
@@ -232,9 +232,17 @@ def compare_logs(
         [('yes', 0.3)]
     """
     first, second = _checked(before, names[0]), _checked(after, names[1])
-    _check_same(first, second, names)
-    rows = _Rows.of(first, second)
-    shifts = [*rows.shifts(below, np.random.default_rng(seed))]
+    for column in ("family", "question"):
+        both = (
+            first.select("id", column).unique().join(second.select("id", column).unique(), on="id")
+        )
+        other = both.filter(pl.col(column) != pl.col(f"{column}_right")).sort("id")
+        if len(other):
+            item, one, another = other.row(0)
+            raise InputError(
+                f"{item} has the {column} {one!r} in {names[0]} and {another!r} in {names[1]}"
+            )
+    shifts = [*_shifts(first, second, below, np.random.default_rng(seed))]
     adjusted = holm([shift.p for shift in shifts]).tolist() if shifts else []
     return UnlabelledDrift(
         names=names,
@@ -259,82 +267,19 @@ def _checked(log: pl.DataFrame, name: str) -> pl.DataFrame:
     return log.select(columns).sort(*LOG_COLUMNS)
 
 
-def _check_same(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, str]) -> None:
-    """Refuse an id that is another item in the other log."""
-    for column in ("family", "question"):
-        both = a.select("id", column).unique().join(b.select("id", column).unique(), on="id")
-        other = both.filter(pl.col(column) != pl.col(f"{column}_right")).sort("id")
-        if len(other):
-            item, first, second = other.row(0)
-            raise InputError(
-                f"{item} has the {column} {first!r} in {names[0]} and {second!r} in {names[1]}"
-            )
+def _shifts(
+    a: pl.DataFrame, b: pl.DataFrame, below: float | None, rng: np.random.Generator
+) -> Iterator[Shift]:
+    """Yield every number that is compared, with its p-value before adjustment."""
+    frame = pl.concat([a, b])
+    of_second = np.arange(len(frame)) >= len(a)
+    clusters = frame["family"].rank("dense").to_numpy().astype(np.int64) - 1
 
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """The rows of both logs.
-
-    Attributes:
-        frame: of both, the first log first.
-        second: (n,) whether a row is of the second log.
-        cluster: (n,) code of its family.
-    """
-
-    frame: pl.DataFrame
-    second: BoolArray
-    cluster: IntArray
-
-    @classmethod
-    def of(cls, a: pl.DataFrame, b: pl.DataFrame) -> _Rows:
-        frame = pl.concat([a, b])
-        cluster = frame["family"].rank("dense").to_numpy().astype(np.int64) - 1
-        return cls(frame, np.arange(len(frame)) >= len(a), cluster)
-
-    def shifts(self, below: float | None, rng: np.random.Generator) -> Iterator[Shift]:
-        """Yield every number that is compared, with its p-value before adjustment."""
-        everything = np.ones(len(self.frame), dtype=np.bool_)
-        questions = self.frame["question"].to_numpy()
-        counts = self.frame["question"].value_counts()
-        counts = counts.sort("count", "question", descending=[True, False])
-        common = [str(name) for name, n in counts.rows() if n >= _RARE]
-        several = len(counts) > 1
-        for name in common if several else ():
-            yield from self._shift("question", name, "", questions == name, everything, rng)
-        for question in common:
-            rows = questions == question
-            for answer in self._answers(rows):
-                given = self.frame["answer"].eq_missing(answer).to_numpy()
-                asked = question if several else ""
-                yield from self._shift("answer", answer, asked, given, rows, rng)
-        lacking = self.frame["answer"].is_null().to_numpy()
-        if lacking.any() and not lacking.all():
-            yield from self._shift("unanswered", "", "", lacking, everything, rng)
-        confidence = self.frame["confidence"].to_numpy()
-        known = np.isfinite(confidence)
-        yield from self._shift("confidence", "", "", confidence, known, rng)
-        if below is not None:
-            yield from self._shift("below", "", "", confidence < below, known, rng)
-
-    def _answers(self, rows: BoolArray) -> Sequence[str]:
-        """Return the answers of a question that are given often enough to be compared."""
-        answers = self.frame.filter(pl.Series(rows))["answer"].drop_nulls()
-        counts = answers.value_counts().sort("count", "answer", descending=[True, False])
-        often = [str(name) for name, n in counts.rows() if n >= _RARE][:MOST_ANSWERS]
-        # Of two answers, one says all.
-        return often[:1] if len(counts) == 2 and len(answers) == rows.sum() else often
-
-    def _shift(
-        self,
-        what: What,
-        name: str,
-        question: str,
-        values: FloatArray | BoolArray,
-        rows: BoolArray,
-        rng: np.random.Generator,
+    def shift(
+        what: What, values: FloatArray | BoolArray, rows: BoolArray, name: str = "", asked: str = ""
     ) -> Iterator[Shift]:
         """Yield the difference of the means of some rows; nothing if a log has none of them."""
-        second, cluster = self.second[rows], self.cluster[rows]
+        second, cluster = of_second[rows], clusters[rows]
         numbers = np.asarray(values, dtype=np.float64)[rows]
         if second.all() or not second.any():
             return
@@ -342,9 +287,38 @@ class _Rows:
         test = group_permutation_test(
             numbers, cluster, second, higher=change.value > 0, rng=rng.spawn(1)[0]
         )
-        yield Shift(
-            *(what, name, question, test.outside, test.inside, change), p=min(1.0, 2 * test.p_value)
-        )
+        before, after, p = test.outside, test.inside, min(1.0, 2 * test.p_value)
+        yield Shift(what, name, asked, before, after, change, p)
+
+    everything = np.ones(len(frame), dtype=np.bool_)
+    questions, counts = frame["question"].to_numpy(), _counts(frame["question"])
+    common = [name for name, n in counts if n >= _RARE]
+    for name in common if len(counts) > 1 else ():
+        yield from shift("question", questions == name, everything, name)
+    for question in common:
+        rows = questions == question
+        answers = frame.filter(pl.Series(rows))["answer"].drop_nulls()
+        of_answers = _counts(answers)
+        often = [name for name, n in of_answers if n >= _RARE][:MOST_ANSWERS]
+        if len(of_answers) == 2 and len(answers) == rows.sum():
+            often = often[:1]  # of two answers, one says all
+        for answer in often:
+            given = frame["answer"].eq_missing(answer).to_numpy()
+            yield from shift("answer", given, rows, answer, question if len(counts) > 1 else "")
+    lacking = frame["answer"].is_null().to_numpy()
+    if lacking.any() and not lacking.all():
+        yield from shift("unanswered", lacking, everything)
+    confidence = frame["confidence"].to_numpy()
+    known = np.isfinite(confidence)
+    yield from shift("confidence", confidence, known)
+    if below is not None:
+        yield from shift("below", confidence < below, known)
+
+
+def _counts(names: pl.Series) -> list[tuple[str, int]]:
+    """Return how often each name occurs, the most frequent first."""
+    counts = names.value_counts().sort("count", names.name, descending=[True, False])
+    return [(str(name), n) for name, n in counts.rows()]
 
 
 def _difference(values: FloatArray, second: BoolArray, cluster: IntArray) -> Estimate:

@@ -75,19 +75,14 @@ class MetricDecoding:
     Attributes:
         views: one view alone (of repeats, the mean over them), or the K views together.
         calibrated: whether the probabilities are divided by a fitted temperature.
-        remedy: name of the remedy that makes one distribution of the views, which is `single`, such
-            as `k2_additive`; empty without one.
 
     Examples:
         >>> str(MetricDecoding("single")), str(MetricDecoding("ensemble", calibrated=True))
         ('single', 'ensemble_calibrated')
-        >>> str(MetricDecoding("single", remedy="k2_additive"))
-        'k2_additive'
     """
 
     views: Decoding
     calibrated: bool = False
-    remedy: str = ""
 
     @classmethod
     def parse(cls, name: str) -> MetricDecoding:
@@ -98,13 +93,11 @@ class MetricDecoding:
 
         Examples:
             >>> MetricDecoding.parse("ensemble_calibrated")
-            MetricDecoding(views='ensemble', calibrated=True, remedy='')
+            MetricDecoding(views='ensemble', calibrated=True)
         """
         return DECODINGS[DECODING_NAMES.index(name)]
 
     def __str__(self) -> str:
-        if self.remedy:
-            return self.remedy
         return f"{self.views}_calibrated" if self.calibrated else self.views
 
 

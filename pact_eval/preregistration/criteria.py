@@ -15,7 +15,6 @@ from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.evaluation.arms.arm_metrics import MetricCell
 from pact_eval.evaluation.arms.comparison import NO_MARGIN, Margin, margin_unit, parse_margin
 from pact_eval.evaluation.registry import DECODING_NAMES, MetricDecoding, find_metric, metric_names
-from pact_eval.remedies.decodings import remedies_for, remedy_of_name
 
 Relation = Literal["higher", "lower", "not higher", "not lower", "similar"]
 """The relation of the first quantity of a check to the second."""
@@ -170,48 +169,10 @@ class Hypotheses:
     hypotheses: tuple[Hypothesis, ...]
 
 
-def describe_check(check: Check) -> str:
-    """Say what a check decides, from its parts alone: its own words may say something else.
-
-    Examples:
-        >>> describe_check(Check(
-        ...     says="TV falls", metric="view_tv", arms=("pact",), groups=("all",),
-        ...     decodings=(MetricDecoding("ensemble"),), relation="lower",
-        ...     than=Instead(arm="ce"), judged_on="means"))
-        'view_tv (arm pact; ensemble; all) is lower than with arm ce, on means over shared seeds'
-    """
-    arms = "; ".join(
-        ", ".join(map(str, values)) for values in (check.arms, check.decodings, check.groups)
-    )
-    minus = "" if check.minus is None else f" minus the same with {_parts(check.minus)}"
-    if check.relation == "similar":
-        relation = f"within {check.margin} of"
-    else:
-        by = f" by more than {check.margin}" if check.margin.amount else ""
-        relation = f"{check.relation}{by} than"
-    than = f"with {_parts(check.than)}" if isinstance(check.than, Instead) else f"{check.than:g}"
-    if check.relation == "similar" and isinstance(check.than, Instead):
-        relation = f"{relation} that"
-    over = "seed by seed" if check.judged_on == "matched" else "on means over"
-    seeds = "shared seeds"
-    if check.seeds is not None:
-        seeds = f"{'seed' if len(check.seeds) == 1 else 'seeds'} {', '.join(map(str, check.seeds))}"
-    where = f"{over}, {seeds}" if check.judged_on == "matched" else f"{over} {seeds}"
-    return f"{check.metric} (arm {arms}){minus} is {relation} {than}, {where}"
-
-
-def _parts(instead: Instead) -> str:
-    return " and ".join(f"{name} {value}" for name, value in instead.parts)
-
-
 _CHECK_KEYS: Final = ("metric", "decoding", "minus", "within", "by_more_than", "than")
 """Keys of a check that are read one by one."""
 
-_DECODING: Final = Key(
-    f"{', '.join(DECODING_NAMES)}, or a remedy such as k2_additive", name="decoding"
-)
-_OF_NEXT_VIEWS: Final = "flip_rate"
-"""Of a remedy, the share of answers that are others from the next views."""
+_DECODING: Final = Key(f"one of {', '.join(DECODING_NAMES)}", name="decoding")
 
 _INSTEAD = 'such as { arm = "ce_only" }'
 
@@ -341,17 +302,12 @@ def _metric(table: TomlTable) -> str | None:
 
 
 def _decoding(table: TomlTable, name: str) -> MetricDecoding | None:
-    """Return the decoding of a name: of all views or one, or that of a remedy."""
+    """Return the decoding of a name."""
     if name in DECODING_NAMES:
         return MetricDecoding.parse(name)
-    try:
-        remedy = remedy_of_name(name)
-    except InputError:
-        remedies = [remedy.name for remedy in remedies_for(4)]
-        got = f"{value_in_words(name)}{did_you_mean(name, [*DECODING_NAMES, *remedies])}"
-        table.problem(f"expected a decoding, or a remedy such as k2_additive, got {got}")
-        return None
-    return MetricDecoding("single", remedy=remedy.name)
+    got = f"{value_in_words(name)}{did_you_mean(name, DECODING_NAMES)}"
+    table.problem(f"expected decoding, one of {', '.join(DECODING_NAMES)}, got {got}")
+    return None
 
 
 def _margin(table: TomlTable, relation: Relation, metric: str | None) -> Margin:
@@ -424,12 +380,6 @@ def _contradiction(check: Check) -> str | None:
 def _unfit_decoding(cell: MetricCell) -> str | None:
     """Return why a metric is not one of a decoding."""
     metric = find_metric(cell.metric)
-    if cell.decoding.remedy:
-        if metric.uses_all_views and cell.metric != _OF_NEXT_VIEWS:
-            return f"{cell.metric} is of the K views, and not of a remedy, got {cell.decoding}"
-        if "ablated contexts" in metric.needs:
-            return f"{cell.metric} needs ablated contexts, and remedies need references"
-        return None
     if metric.uses_all_views and cell.decoding.views == "single":
         return (
             f"{cell.metric} is of the K views: its decoding is ensemble or "

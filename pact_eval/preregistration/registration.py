@@ -19,7 +19,7 @@ or publish its `lock_sha256`, before the runs.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -215,37 +215,25 @@ def register(path: Path, *, data: Sequence[Path] = (), now: dt.datetime) -> Lock
         TamperedError: the existing lock was edited.
         ValueError: the time has no zone.
     """
-    criteria = canonical_criteria(read_hypotheses(path))
-    hashes = tuple(sorted(DataHash(file.name, _sha256(file)) for file in data))
-    lock = _new_lock(criteria, hashes, now)
+    if now.tzinfo is None:
+        raise ValueError("now: expected a time with its zone")
+    criteria, hashes = canonical_criteria(read_hypotheses(path)), []
+    for file in data:
+        with reading(file):
+            hashes.append(DataHash(file.name, sha256_of_file(file)))
+    try:
+        version = metadata.version("pact-eval")
+    except metadata.PackageNotFoundError:
+        version = "unknown"
+    at = now.astimezone(dt.UTC).replace(microsecond=0)
+    criteria_hash = sha256_of_json(criteria)
+    lock = Lock(at, f"pact-eval {version}", criteria, criteria_hash, tuple(sorted(hashes)), "")
+    lock = replace(lock, lock_sha256=sha256_of_json(lock.content))
     place = lock_path(path)
     if place.exists():
         return _existing_lock(place, lock)
     write_atomically(place, dumps_indented(lock.recorded))
     return lock
-
-
-def read_lock(path: Path) -> Lock:
-    """Read a lock without checking its hashes; see `check_lock`.
-
-    Raises:
-        InputError: there is none, or a folder or device in its place.
-        TamperedError: it is not what `register` wrote: not JSON, or not a lock.
-    """
-    raw = read_bytes(path, missing="no such lock; `pact-eval register` makes one")
-    try:
-        return _lock(loads(raw.decode("utf-8")))
-    except ValueError as error:
-        message = f"{path}: the lock is broken: {error}; restore it from a copy"
-        raise TamperedError(message) from None
-
-
-def _new_lock(criteria: Json, data: tuple[DataHash, ...], now: dt.datetime) -> Lock:
-    if now.tzinfo is None:
-        raise ValueError("now: expected a time with its zone")
-    at = now.astimezone(dt.UTC).replace(microsecond=0)
-    draft = Lock(at, f"pact-eval {_version()}", criteria, sha256_of_json(criteria), data, "")
-    return replace(draft, lock_sha256=sha256_of_json(draft.content))
 
 
 def _existing_lock(place: Path, lock: Lock) -> Lock:
@@ -254,47 +242,27 @@ def _existing_lock(place: Path, lock: Lock) -> Lock:
     if not before.is_intact:
         message = f"{place}: the lock was edited after it was written; restore it from a copy"
         raise TamperedError(message)
+    when = before.registered_at.isoformat()
     changes = criteria_changes(before.criteria, lock.criteria)
-    if not changes:
-        return _covering(place, before, lock.data)
-    lines = "\n".join(f"  {change}" for change in changes)
-    raise InputError(
-        f"{place}: other criteria were registered at {before.registered_at.isoformat()}; a lock is "
-        f"not overwritten. Register the new ones as a file of another name:\n{lines}"
-    )
+    if changes:
+        lines = "\n".join(f"  {change}" for change in changes)
+        raise InputError(
+            f"{place}: other criteria were registered at {when}; a lock is not overwritten. "
+            f"Register the new ones as a file of another name:\n{lines}"
+        )
 
+    def names(files: Iterable[DataHash]) -> str:
+        return ", ".join(f"{file.name} {file.sha256[:12]}" for file in files) or "none"
 
-def _covering(place: Path, before: Lock, data: Sequence[DataHash]) -> Lock:
-    """Return the existing lock if all data were registered.
-
-    Raises:
-        InputError: some were not, or have changed since.
-    """
     registered = {file.sha256 for file in before.data}
-    absent = [file for file in data if file.sha256 not in registered]
-    if not absent:
-        return before
-    raise InputError(
-        f"{place}: the criteria were registered at {before.registered_at.isoformat()} without "
-        f"{_names(absent)}; registered data: {_names(before.data)}. A lock is not overwritten. "
-        "Judge on the registered data, or register the criteria as a file of another name"
-    )
-
-
-def _names(data: Sequence[DataHash]) -> str:
-    return ", ".join(f"{file.name} {file.sha256[:12]}" for file in data) or "none"
-
-
-def _sha256(path: Path) -> str:
-    with reading(path):
-        return sha256_of_file(path)
-
-
-def _version() -> str:
-    try:
-        return metadata.version("pact-eval")
-    except metadata.PackageNotFoundError:
-        return "unknown"
+    absent = [file for file in lock.data if file.sha256 not in registered]
+    if absent:
+        raise InputError(
+            f"{place}: the criteria were registered at {when} without {names(absent)}; registered "
+            f"data: {names(before.data)}. A lock is not overwritten. Judge on the registered data, "
+            "or register the criteria as a file of another name"
+        )
+    return before
 
 
 class _LockFile(Section, frozen=True, forbid_unknown_fields=True):
@@ -309,23 +277,25 @@ class _LockFile(Section, frozen=True, forbid_unknown_fields=True):
     lock_sha256: str
 
 
-def _lock(value: Json) -> Lock:
-    file = convert(value, _LockFile)
-    return Lock(
-        registered_at=_time(file.registered_at),
-        tool=file.tool,
-        criteria=file.criteria,
-        criteria_sha256=file.criteria_sha256,
-        data=file.data,
-        lock_sha256=file.lock_sha256,
-    )
+def read_lock(path: Path) -> Lock:
+    """Read a lock without checking its hashes; see `check_lock`.
 
-
-def _time(text: str) -> dt.datetime:
-    time = dt.datetime.fromisoformat(text)
-    if time.tzinfo is None:
-        raise ValueError(f"expected registered_at with its time zone, got {text}")
-    return time.astimezone(dt.UTC)
+    Raises:
+        InputError: there is none, or a folder or device in its place.
+        TamperedError: it is not what `register` wrote: not JSON, or not a lock.
+    """
+    raw = read_bytes(path, missing="no such lock; `pact-eval register` makes one")
+    try:
+        file = convert(loads(raw.decode("utf-8")), _LockFile)
+        at = dt.datetime.fromisoformat(file.registered_at)
+        if at.tzinfo is None:
+            written = file.registered_at
+            raise ValueError(f"expected registered_at with its time zone, got {written}")
+    except ValueError as error:
+        message = f"{path}: the lock is broken: {error}; restore it from a copy"
+        raise TamperedError(message) from None
+    hashes = file.criteria_sha256, file.data, file.lock_sha256
+    return Lock(at.astimezone(dt.UTC), file.tool, file.criteria, *hashes)
 
 
 RegistrationStatus = Literal[
@@ -337,11 +307,6 @@ RegistrationStatus = Literal[
 ]
 """What a lock proves. NOT VERIFIABLE: no contradiction, but start times or data of runs are
 unknown."""
-
-_SCORED: Final = "score"
-_ABLATED_TOO: Final = (
-    "; a file of ablated contexts is registered like any other (`register --data`)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +367,7 @@ def run_facts(run: RunFolder) -> RunFacts:
         run: the run.
     """
     recorded = run.provenance
-    scored = recorded.source == _SCORED
+    scored = recorded.source == "score"
     return RunFacts(
         arm=run.arm,
         seed=run.seed,
@@ -431,56 +396,47 @@ def check_lock(hypotheses: Hypotheses, lock: Lock | None, runs: Sequence[RunFact
     """
     if lock is None:
         return Registration("NOT REGISTERED", ("there is no lock for these criteria",))
-    tampered = (*_edits(hypotheses, lock), *_other_data(lock, runs))
-    late = tuple(_early_runs(lock, runs))
-    unknown = tuple(_unknown(lock, runs))
-    status: RegistrationStatus = "REGISTERED BEFORE THE RUNS"
-    if tampered:
-        status = "TAMPERED"
-    elif late:
-        status = "REGISTERED AFTER THE RUNS"
-    elif unknown:
-        status = "NOT VERIFIABLE"
-    return Registration(status, (*tampered, *late, *unknown), lock.registered_at)
-
-
-def _edits(hypotheses: Hypotheses, lock: Lock) -> Iterator[str]:
-    if not lock.is_intact:
-        yield "the lock was edited after it was written: its hashes are not those of its content"
-    now = canonical_criteria(hypotheses)
-    if sha256_of_json(now) != lock.criteria_sha256:
-        changes = criteria_changes(lock.criteria, now)
-        yield from changes or ("the criteria are not those whose hash was registered",)
-
-
-def _other_data(lock: Lock, runs: Sequence[RunFacts]) -> Iterator[str]:
-    registered = {file.sha256: file.name for file in lock.data}
-    names = ", ".join(f"{name} {sha256[:12]}" for sha256, name in registered.items())
-    for run in runs:
-        if registered and run.data_sha256 is not None and run.data_sha256 not in registered:
-            yield (
-                f"{run} was scored on data {run.data_sha256[:12]}, registered: {names}"
-                f"{_ABLATED_TOO if run.ablated else ''}"
-            )
-
-
-def _early_runs(lock: Lock, runs: Sequence[RunFacts]) -> Iterator[str]:
+    tampered, late, unknown = _tampered(hypotheses, lock, runs), [], []
     registered = lock.registered_at.replace(microsecond=0)
     for run in runs:
         # Run folders record full seconds: a run of the same second does not count as earlier.
         if run.started_at is not None and run.started_at < registered:
             began = run.started_at.astimezone(dt.UTC).isoformat(timespec="seconds")
-            yield f"{run} began at {began}, criteria registered at {registered.isoformat()}"
-
-
-def _unknown(lock: Lock, runs: Sequence[RunFacts]) -> Iterator[str]:
+            late.append(f"{run} began at {began}, criteria registered at {registered.isoformat()}")
     if not runs:
-        yield "the numbers have no runs, so it is unknown when these began"
+        unknown.append("the numbers have no runs, so it is unknown when these began")
     starts = [str(run) for run in runs if run.started_at is None]
     if starts:
-        yield f"unknown start times of runs: {', '.join(starts)}"
+        unknown.append(f"unknown start times of runs: {', '.join(starts)}")
     if runs and not lock.data:
-        yield "no data were registered, so the runs may be on any data"
+        unknown.append("no data were registered, so the runs may be on any data")
     data = [str(run) for run in runs if lock.data and run.data_sha256 is None]
     if data:
-        yield f"unknown data of runs: {', '.join(data)}"
+        unknown.append(f"unknown data of runs: {', '.join(data)}")
+    status: RegistrationStatus = "NOT VERIFIABLE" if unknown else "REGISTERED BEFORE THE RUNS"
+    if tampered or late:
+        status = "TAMPERED" if tampered else "REGISTERED AFTER THE RUNS"
+    return Registration(status, (*tampered, *late, *unknown), lock.registered_at)
+
+
+def _tampered(hypotheses: Hypotheses, lock: Lock, runs: Sequence[RunFacts]) -> list[str]:
+    """Return how the lock or the criteria were changed, and which runs scored other data."""
+    reasons = []
+    if not lock.is_intact:
+        edited = "the lock was edited after it was written"
+        reasons.append(f"{edited}: its hashes are not those of its content")
+    now = canonical_criteria(hypotheses)
+    if sha256_of_json(now) != lock.criteria_sha256:
+        changes = criteria_changes(lock.criteria, now)
+        reasons += changes or ("the criteria are not those whose hash was registered",)
+    files = {file.sha256: f"{file.name} {file.sha256[:12]}" for file in lock.data}
+    for run in runs:
+        if files and run.data_sha256 is not None and run.data_sha256 not in files:
+            names = ", ".join(files.values())
+            text = f"{run} was scored on data {run.data_sha256[:12]}, registered: {names}"
+            if run.ablated:
+                text += (
+                    "; a file of ablated contexts is registered like any other (`register --data`)"
+                )
+            reasons.append(text)
+    return reasons

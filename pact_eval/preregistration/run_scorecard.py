@@ -1,13 +1,13 @@
 """Hypotheses judged on runs: from run folders, or a table of metrics, to a scorecard.
 
 Every run is evaluated under each possible decoding: single and ensemble, raw and, if the run's
-folder has a calibrator, calibrated. So it is under the remedies that hypotheses name, each fitted
-on other families of the run. Differences between runs have intervals over families, with the same
-resamples for every run. Runs on ablated contexts have other items and other metrics.
+folder has a calibrator, calibrated. Differences between runs have intervals over families, with the
+same resamples for every run. Runs on ablated contexts have other items and other metrics.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,6 @@ from pact_eval import metrics
 from pact_eval._files import sha256_of_file
 from pact_eval._typing import IntArray
 from pact_eval.calibration.temperatures import CalibrationWarning
-from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import (
     MetricCell,
     MetricRow,
@@ -75,26 +74,23 @@ from pact_eval.preregistration.scorecard import (
     JudgedCheck,
     Reading,
     Scorecard,
-    ShownBy,
     WeightedRow,
     by_interval,
     weighted_rows,
 )
 from pact_eval.progress import tracked
-from pact_eval.remedies.decodings import remedied_items, remedy_of_name, why_undefined
 from pact_eval.results import Note, Result
 from pact_eval.runs.custody import refuse_trained_on
 from pact_eval.runs.folder import RunFolder, RunSource
 from pact_eval.runs.places import url_of
 from pact_eval.stats.bootstrap import Resampled, SampleStatistic, Statistic, resample
 from pact_eval.stats.bounds import at_confidence
-from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
+from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.permuted_slots import distinct_orders
 from pact_eval.stats.proportions import without_interval
 
 Terms: TypeAlias = tuple[WeightedRow, ...]
 Seeds: TypeAlias = tuple[int | None, ...]
-Rows: TypeAlias = Callable[[MetricCell, int | None], MetricRow]
 
 _CONFIDENCE: Final = 0.95
 # Resamples beyond each end of an interval of higher confidence.
@@ -103,7 +99,7 @@ _RESAMPLES: Final = 2_000
 
 
 class RunDifferences:
-    """Intervals of differences between runs on the same items, and numbers at fewer views.
+    """Intervals of differences between runs on the same items.
 
     A difference is a weighted sum of numbers, such as 1 x accuracy of A - 1 x accuracy of B at one
     seed.
@@ -120,7 +116,7 @@ class RunDifferences:
         self._resamples = resamples
         # Arm, seed, decoding, and whether the contexts are ablated.
         self._items: dict[tuple[str, int | None, MetricDecoding, bool], ScoredItems] = {}
-        self._groups: dict[tuple[MetricCell, int | None, int | None], ResampledGroup] = {}
+        self._groups: dict[tuple[MetricCell, int | None], ResampledGroup] = {}
         self._inferences: dict[tuple[Terms, int], Inference] = {}
 
     def add(self, arm: str, seed: int | None, decoding: MetricDecoding, items: ScoredItems) -> None:
@@ -149,7 +145,16 @@ class RunDifferences:
         if (terms, resamples) not in self._inferences:
             self._inferences[terms, resamples] = self._inference(terms, groups, resamples)
         estimate = self._inferences[terms, resamples].estimate(confidence)
-        return without_interval(estimate, _too_few(terms, groups))
+        # Runs on the same items are judged together.
+        runs = [group.items for group in groups]
+        alike = len({len(items) for items in runs}) == 1
+        together = [runs] if alike else [[items] for items in runs]
+        reasons = (
+            too_few(find_metric(name), min(items.n_clusters for items in some), some)
+            for name in dict.fromkeys(term.row.cell.metric for term in terms)
+            for some in together
+        )
+        return without_interval(estimate, next(filter(None, reasons), None))
 
     def _inference(
         self, terms: Terms, groups: Sequence[ResampledGroup], resamples: int
@@ -161,11 +166,14 @@ class RunDifferences:
             for name, group in zip(names, groups, strict=True)
         ]
         families = np.unique(np.concatenate(own))
-        statistics = {}
+        statistics: dict[str, Statistic] = {}
         for at, (name, group, members) in enumerate(zip(names, groups, own, strict=True)):
             ((_, statistic),) = group.drawn[name].terms
             codes = np.searchsorted(families, members)
-            statistics[str(at)] = _over(statistic, codes, len(families))
+            if isinstance(statistic, SampleStatistic):
+                statistics[str(at)] = statistic.over(codes, len(families))
+            else:
+                statistics[str(at)] = _at_codes(statistic, codes)
         metric = find_metric(names[0])
         runs = resample(
             statistics,
@@ -189,23 +197,12 @@ class RunDifferences:
         ]
         return ece_difference(drawn, parts)
 
-    def with_views(self, row: MetricRow, k: int) -> MetricRow | None:
-        """Return the number as the first k views of its run give it; None if it is of no run."""
-        group = self._group_of(replace(row, k=k))
-        if group is None:
-            return None
-        noisy, metric = find_metric(row.cell.metric).noise_floor, row.cell.metric
-        estimate = group.estimate(metric) if noisy else group.point(metric)
-        return replace(MetricRow.of(row.cell, row.seed, estimate), k=k)
-
     def _group_of(self, row: MetricRow) -> ResampledGroup | None:
         """Return the group of items that a number rests on, with its one metric."""
-        cell, place = row.cell, (row.cell, row.seed, row.k)
+        cell, place = row.cell, (row.cell, row.seed)
         if place not in self._groups:
             ablated = "ablated contexts" in find_metric(cell.metric).needs
             items = self._items.get((cell.arm, row.seed, cell.decoding, ablated))
-            if items is not None and row.k not in (None, items.k):
-                items = with_calibrated_tv(items.with_views(row.k))
             rows = None if items is None else items.rows_by_group("kind").get(cell.group)
             if items is None or rows is None:
                 return None
@@ -229,23 +226,8 @@ def with_calibrated_tv(items: ScoredItems) -> ScoredItems:
     return replace(items, values={**items.values, "view_tv": view_tv})
 
 
-def _too_few(terms: Terms, groups: Sequence[ResampledGroup]) -> ClusterText | None:
-    """Return why a weighted sum has no interval; runs on the same items are judged together."""
-    runs = [group.items for group in groups]
-    together = [runs] if len({len(items) for items in runs}) == 1 else [[items] for items in runs]
-    names = dict.fromkeys(term.row.cell.metric for term in terms)
-    reasons = (
-        too_few(find_metric(name), min(items.n_clusters for items in some), some)
-        for name in names
-        for some in together
-    )
-    return next(filter(None, reasons), None)
-
-
-def _over(statistic: Statistic, codes: IntArray, n_families: int) -> Statistic:
+def _at_codes(statistic: Statistic, codes: IntArray) -> Statistic:
     """Return a statistic of some families as one of more families, of which they are these."""
-    if isinstance(statistic, SampleStatistic):
-        return statistic.over(codes, n_families)
     return lambda weights: statistic(weights[:, codes])
 
 
@@ -347,38 +329,27 @@ def _with_evidence(
         jointly: whether a failure of any of them refutes the hypothesis, so that its level is
             divided by their number (Bonferroni).
     """
-    tested = [
-        comparison
-        for result in results
-        for comparison in result.comparisons
-        if comparison.holds is not None and not _certain(comparison)
-    ]
-    joint_level = LEVEL / max(1, len(tested)) if jointly else LEVEL
+    comparisons = [comparison for result in results for comparison in result.comparisons]
+    tested = sum(one.holds is not None and not _certain(one) for one in comparisons)
+    joint_level = LEVEL / max(1, tested) if jointly else LEVEL
 
     def shown(check: Check, comparison: CheckComparison) -> CheckComparison:
-        evidence = _evidence(check, comparison, differences, joint_level)
+        if comparison.holds is None:
+            return comparison
+        if _certain(comparison):
+            return replace(comparison, evidence=BY_CONSTRUCTION)
+        level, interval = LEVEL, comparison.interval
+        if not comparison.holds and joint_level != LEVEL:
+            level = joint_level
+            interval = _interval(comparison, differences, 1 - level)
+        evidence = by_interval(
+            check.relation, check.margin, interval, holds=comparison.holds, level=level
+        )
         return replace(comparison, evidence=evidence)
 
     return tuple(
         replace(result, comparisons=tuple(shown(result.check, one) for one in result.comparisons))
         for result in results
-    )
-
-
-def _evidence(
-    check: Check, comparison: CheckComparison, differences: RunDifferences, joint_level: float
-) -> ShownBy | None:
-    if comparison.holds is None:
-        return None
-    if _certain(comparison):
-        return BY_CONSTRUCTION
-    level = LEVEL if comparison.holds else joint_level
-    return by_interval(
-        check.relation,
-        check.margin,
-        comparison.interval if level == LEVEL else _interval(comparison, differences, 1 - level),
-        holds=comparison.holds,
-        level=level,
     )
 
 
@@ -413,18 +384,16 @@ def _certain(comparison: CheckComparison) -> bool:
 
 def _different_count(rows: tuple[MetricRow, ...]) -> str | None:
     """Say which number of a table of metrics is compared with one of other items."""
-    counted_rows = [row for row in rows if row.n is not None]
-    for one in counted_rows:
-        for other in counted_rows:
-            alike = (one.cell.metric, one.cell.group) == (other.cell.metric, other.cell.group)
-            if alike and one.n != other.n and (one.source or other.source):
-                return f"{_count(one)}, but {_count(other)}: arms must have the same items"
+
+    def count(row: MetricRow) -> str:
+        where = f"{row.source}: " if row.source else ""
+        return f"{where}{row.cell.metric} of {row.run} ({row.cell.group}) is of n = {row.n:,}"
+
+    for one, other in itertools.permutations([row for row in rows if row.n is not None], 2):
+        alike = (one.cell.metric, one.cell.group) == (other.cell.metric, other.cell.group)
+        if alike and one.n != other.n and (one.source or other.source):
+            return f"{count(one)}, but {count(other)}: arms must have the same items"
     return None
-
-
-def _count(row: MetricRow) -> str:
-    where = f"{row.source}: " if row.source else ""
-    return f"{where}{row.cell.metric} of {row.run} ({row.cell.group}) is of n = {row.n:,}"
 
 
 def _comparisons(
@@ -435,11 +404,23 @@ def _comparisons(
         if reason is not None:
             nothing = Reading(math.nan, ())
             yield CheckComparison(question, seeds, nothing, nothing, math.nan, None, reason)
-        elif check.judged_on == "means":
-            yield _comparison(check, question, seeds, table, differences)
-        else:
-            for seed in seeds:
-                yield _comparison(check, question, (seed,), table, differences)
+            continue
+        for at in (seeds,) if check.judged_on == "means" else ((seed,) for seed in seeds):
+            left, right = (_reading(side, at, table) for side in (question.left, question.right))
+            difference = left.value - right.value
+            compared = CheckComparison(question, at, left, right, difference, None)
+            views = sorted({row.k for row in compared.rows if row.k is not None}, reverse=True)
+            if len(views) > 1:
+                differ = f"K differs: {' and '.join(map(str, views))}; score with the same --k"
+                yield replace(compared, difference=math.nan, reason=differ)
+            elif math.isnan(difference):
+                absent = dict.fromkeys(row.reason for row in compared.rows if math.isnan(row.value))
+                why = "; ".join(filter(None, absent)) or "a difference of infinite numbers"
+                yield replace(compared, reason=why)
+            else:
+                holding = holds(check.relation, check.margin, difference)
+                interval = _interval(compared, differences, 1 - LEVEL)
+                yield replace(compared, holds=holding, interval=interval)
 
 
 def _seeds(check: Check, question: Question, table: MetricTable) -> tuple[Seeds, str | None]:
@@ -463,68 +444,21 @@ def _seeds(check: Check, question: Question, table: MetricTable) -> tuple[Seeds,
     return (), f"no seed in common ({seeds_of_arms})"
 
 
-def _comparison(
-    check: Check,
-    question: Question,
-    seeds: Seeds,
-    table: MetricTable,
-    differences: RunDifferences,
-) -> CheckComparison:
-    left, right = (_reading(side, seeds, table.row) for side in (question.left, question.right))
-    views = _views((left, right))
-    if len(views) > 1:
-        at_fewest = _at_views(table, differences, views)
-        left, right = (_reading(side, seeds, at_fewest) for side in (question.left, question.right))
-    difference = left.value - right.value
-    compared = CheckComparison(question, seeds, left, right, difference, None, views=views)
-    if math.isnan(difference):
-        absent = dict.fromkeys(row.reason for row in compared.rows if math.isnan(row.value))
-        reason = "; ".join(filter(None, absent)) or "a difference of infinite numbers"
-        return replace(compared, reason=reason)
-    interval = _interval(compared, differences, 1 - LEVEL)
-    holding = holds(check.relation, check.margin, difference)
-    return replace(compared, holds=holding, interval=interval)
-
-
-def _views(readings: Iterable[Reading]) -> tuple[int, ...]:
-    """Return the numbers of views that numbers rest on, largest first, if they differ."""
-    rows = [row for reading in readings for row in (*reading.rows, *reading.minus)]
-    view_counts = sorted({row.k for row in rows if row.k is not None}, reverse=True)
-    return tuple(view_counts) if len(view_counts) > 1 else ()
-
-
-def _at_views(table: MetricTable, differences: RunDifferences, views: tuple[int, ...]) -> Rows:
-    """Return a function that reads numbers of the table at the smallest number of views."""
-    reason = f"K differs: {' and '.join(map(str, views))}"
-
-    def row(cell: MetricCell, seed: int | None) -> MetricRow:
-        original, common = table.row(cell, seed), min(views)
-        if original.k is None or original.k == common:
-            return original
-        fewer = differences.with_views(original, common)
-        return fewer or replace(original, value=math.nan, reason=reason)
-
-    return row
-
-
-def _reading(quantity: Quantity | float, seeds: Seeds, read: Rows) -> Reading:
+def _reading(quantity: Quantity | float, seeds: Seeds, table: MetricTable) -> Reading:
+    """Read a quantity at seeds; its mean is exactly the same for any order of them."""
     if not isinstance(quantity, Quantity):
         return Reading(quantity, ())
-    rows = tuple(read(quantity.cell, seed) for seed in seeds)
+    rows = tuple(table.row(quantity.cell, seed) for seed in seeds)
     values = [row.value for row in rows]
     minus: tuple[MetricRow, ...] = ()
     if quantity.minus is not None:
-        minus = tuple(read(quantity.minus, seed) for seed in seeds)
+        minus = tuple(table.row(quantity.minus, seed) for seed in seeds)
         values = [value - row.value for value, row in zip(values, minus, strict=True)]
-    return Reading(_mean(values), rows, minus)
-
-
-def _mean(values: list[float]) -> float:
-    """Return the mean, exactly the same for any order of seeds; NaN if one value is NaN."""
     infinite = {value for value in values if math.isinf(value)}
     if len(infinite) > 1 or any(math.isnan(value) for value in values):
-        return math.nan
-    return next(iter(infinite)) if infinite else math.fsum(values) / len(values)
+        return Reading(math.nan, rows, minus)
+    mean = next(iter(infinite)) if infinite else math.fsum(values) / len(values)
+    return Reading(mean, rows, minus)
 
 
 @dataclass(frozen=True, repr=False)
@@ -598,11 +532,10 @@ def judge_experiment(
     differences = RunDifferences(settings.rng, settings.resamples or _RESAMPLES)
     runs = experiment.all_runs
     facts = [run_facts(run.run) for run in runs]
-    remedied = _remedy_cells(hypotheses)
     table = MetricTable(
         row
         for run in tracked(runs, "Computing metrics of runs", "runs")
-        for row in _rows_of_run(experiment, run, remedied, differences)
+        for row in _rows_of_run(experiment, run, differences)
     )
     for path in tables:
         table = table.with_rows(read_metric_table(path).rows)
@@ -620,26 +553,10 @@ def judge_experiment(
     )
 
 
-def _remedy_cells(hypotheses: Hypotheses) -> tuple[MetricCell, ...]:
-    """Return the numbers of remedies that hypotheses name."""
-    cells = (
-        cell
-        for hypothesis in hypotheses.hypotheses
-        for check in (*hypothesis.checks, *hypothesis.beside)
-        for question in check.questions()
-        for cell in question.cells
-        if cell.decoding.remedy
-    )
-    return tuple(dict.fromkeys(cells))
-
-
 def _rows_of_run(
-    experiment: Experiment,
-    run: ExperimentRun,
-    remedied: Sequence[MetricCell],
-    differences: RunDifferences,
+    experiment: Experiment, run: ExperimentRun, differences: RunDifferences
 ) -> Iterator[MetricRow]:
-    """Evaluate a run under every possible decoding, and by the remedies of its arm."""
+    """Evaluate a run under every possible decoding."""
     for decoding in decodings_of(run):
         views, calibrated = decoding.views, decoding.calibrated
         evaluation = experiment.evaluation(run, views, calibrated=calibrated)
@@ -650,20 +567,4 @@ def _rows_of_run(
             items = with_calibrated_tv(items)
             own_tv = ["view_tv"] if decoding == ENSEMBLE_CALIBRATED else []
             yield from rows_from_items(run.arm, run.seed, items, [MEAN_CONFIDENCE, *own_tv])
-        differences.add(run.arm, run.seed, decoding, items)
-    cells = [cell for cell in remedied if cell.arm == run.arm and not run.ablated]
-    for decoding in dict.fromkeys(cell.decoding for cell in cells):
-        of_remedy = [cell for cell in cells if cell.decoding == decoding]
-        remedy = remedy_of_name(decoding.remedy)
-        try:
-            items = remedied_items(run, remedy)
-        except InputError as error:
-            reason = str(error)
-            yield from (MetricRow(cell, run.seed, math.nan, reason=reason) for cell in of_remedy)
-            continue
-        names = [*dict.fromkeys(cell.metric for cell in of_remedy)]
-        for row in rows_from_items(run.arm, run.seed, items, names, remedy.name):
-            undefined = math.isnan(row.value)
-            why = why_undefined(remedy, row.cell.metric, items) if undefined else None
-            yield replace(row, reason=why or row.reason)
         differences.add(run.arm, run.seed, decoding, items)

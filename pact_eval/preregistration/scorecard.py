@@ -138,24 +138,19 @@ def by_interval(
     if high - low <= _ROUNDING:
         nothing = "an interval of width 0 shows nothing"
         return ShownBy(shown=False, level=level, low=low, high=high, reason=nothing)
-    sides = _sides(relation, margin.distance, holds=holds)
-    shown = any(_inside(low, high, *side) for side in sides)
-    return ShownBy(shown, level, "interval", low, high)
-
-
-def _sides(relation: Relation, margin: float, *, holds: bool) -> tuple[tuple[float, float], ...]:
-    """Return the open ranges of differences with the same result as the value."""
+    m = margin.distance
     if relation == "similar":
-        return ((-margin, margin),) if holds else ((-math.inf, -margin), (margin, math.inf))
-    bound = margin if relation in ("higher", "not higher") else -margin
-    above = (relation in ("higher", "not lower")) == holds
-    return ((bound, math.inf),) if above else ((-math.inf, bound),)
-
-
-def _inside(low: float, high: float, above: float, below: float) -> bool:
-    return (math.isinf(above) or low > above + _ROUNDING) and (
-        math.isinf(below) or high < below - _ROUNDING
+        sides = [(-m, m)] if holds else [(-math.inf, -m), (m, math.inf)]
+    else:
+        bound = m if relation in ("higher", "not higher") else -m
+        above = (relation in ("higher", "not lower")) == holds
+        sides = [(bound, math.inf)] if above else [(-math.inf, bound)]
+    shown = any(
+        (math.isinf(start) or low > start + _ROUNDING)
+        and (math.isinf(end) or high < end - _ROUNDING)
+        for start, end in sides
     )
+    return ShownBy(shown, level, "interval", low, high)
 
 
 Outcome = Literal["holds", "fails", "mixed", "lacks"]
@@ -262,8 +257,6 @@ class CheckComparison:
         reason: why data are missing.
         interval: 95% interval of the difference, if there is one.
         evidence: whether the result is shown; None if data are missing.
-        views: numbers of views of the runs, largest first, if they differ; the quantities are then
-            those of the smallest number.
     """
 
     question: Question
@@ -275,7 +268,6 @@ class CheckComparison:
     reason: str | None = None
     interval: Estimate | None = None
     evidence: ShownBy | None = None
-    views: tuple[int, ...] = ()
 
     @property
     def shown(self) -> bool:

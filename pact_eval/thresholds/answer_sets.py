@@ -10,17 +10,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import replace as changed
 
-from pact_eval._choices import COVERAGE, ClusterUnit, Counting, GateGroups, SetGroups
+from pact_eval._choices import COVERAGE, Counting, GateGroups, SetGroups
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
-from pact_eval.calibration.temperatures import CalibrationWarning
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment_run import ExperimentRun, questions_of
 from pact_eval.evaluation.labels import ordered_groups
@@ -28,21 +26,17 @@ from pact_eval.evaluation.resampled_groups import default_resamples
 from pact_eval.evaluation.settings import Settings
 from pact_eval.numbers import plain_units
 from pact_eval.plain_text import upper_first
-from pact_eval.results import Writable
-from pact_eval.runs.custody import TrainedOnRun
 from pact_eval.runs.folder import RunSource, unanswered_items
-from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.bootstrap import mean_statistic, resample
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.proportions import critical_count, rate_limit
 from pact_eval.thresholds.choice import (
+    Choice,
+    Columns,
     Rule,
-    choice_warnings,
-    decodings_of,
     folds,
     group_rows,
     rate_over_units,
-    rule_of,
     run_with_answers,
 )
 from pact_eval.thresholds.gates import ROUNDING, GateItems
@@ -148,19 +142,14 @@ def choose_level(items: GateItems, coverage: float, confidence: float | None = N
     """
     drawn = np.sort(items.sureness[items.draw.one])
     n, at = drawn.size, confidence or FLOOR_CONFIDENCE
-    missed = missed_most(n, coverage, confidence)
+    missed = math.floor((n + 1) * (1 - coverage) + ROUNDING) - 1
+    if confidence is not None:
+        missed = int(critical_count(n, 1 - coverage, 1 - confidence))
     if missed < 0:
         return SetLevel(None, n, 0, 1.0, at)
     floor = coverage if confidence is not None else 1 - rate_limit(missed, n, at)
     # A little lower: an answer as sure as another must be in a set with it, whatever rounds it.
     return SetLevel(float(drawn[missed]) - ROUNDING, n, missed, floor, at)
-
-
-def missed_most(drawn: int, coverage: float, confidence: float | None) -> int:
-    """Return how many drawn items may be missed; -1 if they are too few for any smaller sets."""
-    if confidence is not None:
-        return int(critical_count(drawn, 1 - coverage, 1 - confidence))
-    return math.floor((drawn + 1) * (1 - coverage) + ROUNDING) - 1
 
 
 def families_for_sets(items: GateItems, coverage: float, confidence: float | None) -> int | None:
@@ -188,22 +177,32 @@ class SetItems:
 
     covering: GateItems
     sureness: FloatArray
-    columns: Mapping[str, TextArray]
+    columns: Columns
     unanswered: int
     by: GateGroups = "kind"
 
+    def levels(
+        self, coverage: float, confidence: float | None, kept: BoolArray | None = None
+    ) -> dict[str, SetLevel]:
+        """Choose the level of every group, from the items that are kept; None keeps all of them."""
+        return {
+            name: choose_level(
+                self.covering.taken(rows if kept is None else rows & kept), coverage, confidence
+            )
+            for name, rows in group_rows(self.columns, self.by).items()
+        }
 
-@dataclass(frozen=True, eq=False)
-class MadeSets:
-    """The sets of all items.
+    def sets(self, levels: Mapping[str, float | None]) -> tuple[IntArray, BoolArray]:
+        """Return (n,) number of answers in each set, and (n,) whether the right one is among them.
 
-    Attributes:
-        sizes: (n,) number of answers.
-        covered: (n,) whether the right answer is in the set.
-    """
-
-    sizes: IntArray
-    covered: BoolArray
+        Args:
+            levels: by group, the least sureness of an answer in a set; None, and groups without
+                one, take every answer.
+        """
+        groups = self.columns[self.by]
+        least = np.array([levels.get(group) or 0.0 for group in groups], dtype=np.float64)
+        sizes = np.asarray((self.sureness >= least[:, None]).sum(axis=1), dtype=np.int64)
+        return sizes, np.asarray(self.covering.sureness >= least)
 
 
 @dataclass(frozen=True)
@@ -247,36 +246,9 @@ class KindSets:
     needed: int | None
     kind_of_field: str = field(repr=False)
 
-    @property
-    def size_text(self) -> str:
-        """Size of its sets: "1.65 of 4.03 answers for choice"."""
-        what = "levels" if self.kind_of_field == "score" else "answers"
-        return f"{self.sets.size.value:.2f} of {self.sets.answers:.2f} {what} for {self.kind}"
-
-    def needed_text(self, unit: ClusterUnit) -> str:
-        """Write how many items, or groups of them, would do: "choice (about 9 would do ...)"."""
-        units = plain_units(self.sets.items, self.sets.units, unit)
-        enough = "" if self.needed is None else f"about {self.needed:,} {units} would do, "
-        return f"{self.kind} ({enough}the run has {self.sets.units:,})"
-
-
-@dataclass(frozen=True, slots=True)
-class OtherSets:
-    """The sets under another decoding.
-
-    Attributes:
-        rule: the decoding.
-        size: mean size of the sets of all items.
-        single: share of sets with one answer.
-    """
-
-    rule: Rule
-    size: float
-    single: float
-
 
 @dataclass(frozen=True, repr=False)
-class AnswerSets(Writable):
+class AnswerSets(Choice):
     """The answer sets of a run.
 
     Attributes:
@@ -286,7 +258,6 @@ class AnswerSets(Writable):
         confidence: with which the choice keeps it; None keeps it on average over choices.
         kinds: the sets of every kind.
         groups: all items, and every domain if there are several; coverage as for the kinds.
-        alternatives: mean sizes under other decodings.
         families: names of the families that the sets were chosen on.
         source_families: names of their source families.
         unanswered: items without an answer, which have no set.
@@ -299,28 +270,29 @@ class AnswerSets(Writable):
     confidence: float | None
     kinds: tuple[KindSets, ...]
     groups: tuple[GroupSets, ...]
-    alternatives: tuple[OtherSets, ...]
     families: tuple[str, ...]
     source_families: tuple[str, ...]
     unanswered: int
     ties_seed: int | None = None
 
     @property
-    def warnings(self) -> tuple[CalibrationWarning | TrainedOnRun, ...]:
-        """Items of the training, and what to know of the calibrator that was applied."""
-        return choice_warnings(self.run, self.rule)
-
-    @property
     def answer(self) -> str:
         """What is guaranteed, the sizes of the sets, and the kinds without smaller sets."""
-        kept = [kind.size_text for kind in self.kinds if kind.level.threshold is not None]
-        left = [kind for kind in self.kinds if kind.level.threshold is None]
-        needs = "; ".join(kind.needed_text(self.rule.unit) for kind in left)
-        rest = f"no set smaller than all answers can be guaranteed for {needs}"
+        kept, needs = [], []
+        for kind in self.kinds:
+            sets, what = kind.sets, "levels" if kind.kind_of_field == "score" else "answers"
+            if kind.level.threshold is not None:
+                sizes = f"{sets.size.value:.2f} of {sets.answers:.2f}"
+                kept.append(f"{sizes} {what} for {kind.kind}")
+                continue
+            units = plain_units(sets.items, sets.units, self.rule.unit)
+            enough = "" if kind.needed is None else f"about {kind.needed:,} {units} would do, "
+            needs.append(f"{kind.kind} ({enough}the run has {sets.units:,})")
+        rest = f"no set smaller than all answers can be guaranteed for {'; '.join(needs)}"
         if not kept:
             return f"No: {rest}."
         promise = upper_first(coverage_text(self.coverage, self.confidence))
-        return f"{promise}: {', '.join(kept)}{f'; {rest}' if left else ''}."
+        return f"{promise}: {', '.join(kept)}{f'; {rest}' if needs else ''}."
 
 
 def coverage_text(coverage: float, confidence: float | None) -> str:
@@ -378,34 +350,30 @@ def choose_answer_sets(
             raise InputError(f"{name}: expected a share above 0 and below 1, got {share:g}")
     settings = settings or Settings()
     run = run_with_answers(source, settings)
-    rule = changed(rule_of(run, "top", by, settings), counting=counting)
+    rule = Rule.of(run, settings, by=by, counting=counting)
     items = set_items(run, rule, ties_seed)
-    levels = kind_levels(items, coverage, confidence)
-    made = replace(
-        made_sets(items, _thresholds(levels)), covered=_covers_left_out(items, coverage, confidence)
-    )
+    levels = items.levels(coverage, confidence)
+    sizes, _ = items.sets({kind: level.threshold for kind, level in levels.items()})
+    covered = np.ones(len(items.covering), dtype=np.bool_)
+    for here in folds(items.covering):
+        others = items.levels(coverage, confidence, ~here)
+        _, covers = items.sets({kind: level.threshold for kind, level in others.items()})
+        covered[here] = covers[here]
+    kinds = []
+    for kind, rows in group_rows(items.columns, by).items():
+        needed = None
+        if levels[kind].threshold is None:
+            needed = families_for_sets(items.covering.taken(rows), coverage, confidence)
+        sets = described(items, kind, rows, (sizes, covered), settings)
+        field_kind = str(items.columns["kind"][rows][0])
+        kinds.append(KindSets(kind, levels[kind], sets, needed, field_kind))
     return AnswerSets(
         run=run,
         rule=rule,
         coverage=coverage,
         confidence=confidence,
-        kinds=tuple(
-            KindSets(
-                kind=kind,
-                level=levels[kind],
-                sets=described(items, kind, rows, made, settings),
-                needed=None
-                if levels[kind].threshold is not None
-                else families_for_sets(items.covering.taken(rows), coverage, confidence),
-                kind_of_field=str(items.columns["kind"][rows][0]),
-            )
-            for kind, rows in group_rows(items.columns, by).items()
-        ),
-        groups=described_groups(items, made, settings),
-        alternatives=tuple(
-            _other_sets(rule, set_items(run, rule, ties_seed), coverage, confidence)
-            for rule in decodings_of(run, rule)
-        ),
+        kinds=tuple(kinds),
+        groups=described_groups(items, (sizes, covered), settings),
         families=tuple(sorted(set(items.columns["family"].tolist()))),
         source_families=tuple(sorted(set(items.columns["source_family"].tolist()))),
         unanswered=items.unanswered,
@@ -432,7 +400,13 @@ def set_items(run: ExperimentRun, rule: Rule, ties_seed: int | None = None) -> S
         for name in ("family", "source_family", "kind", "domain")
     }
     if rule.by == "question":
-        columns["question"] = _questions(run.place, views, columns["kind"])
+        names = questions_of(views.metadata, len(views), run.place)
+        pairs = sorted(set(zip(names.tolist(), columns["kind"].tolist(), strict=True)))
+        for (name, kind), (other, another) in itertools.pairwise(pairs):
+            if name == other:
+                kinds = f"question {name} has items of {kind} and {another}"
+                raise InputError(f"{run.place}: {kinds}; choose by kind")
+        columns["question"] = names
     levels = np.asarray(columns["kind"] == "score", dtype=np.bool_)
     ids = np.asarray(views.ids, dtype=np.object_)
     p = np.exp(scored.log_probs) + tie_breakers(ids, ties_seed)[:, None]
@@ -449,58 +423,23 @@ def set_items(run: ExperimentRun, rule: Rule, ties_seed: int | None = None) -> S
     return SetItems(covering, sureness, columns, len(unanswered_items(run.run)), rule.by)
 
 
-def _questions(place: str, views: Predictions, kinds: TextArray) -> TextArray:
-    """Return the question of each item.
-
-    Raises:
-        InputError: there is no column of questions, or one has items of several kinds.
-    """
-    names = questions_of(views.metadata, len(views), place)
-    pairs = sorted(set(zip(names.tolist(), kinds.tolist(), strict=True)))
-    for (name, kind), (other, another) in itertools.pairwise(pairs):
-        if name == other:
-            message = f"{place}: question {name} has items of {kind} and {another}; choose by kind"
-            raise InputError(message)
-    return names
-
-
-def kind_levels(
-    items: SetItems, coverage: float, confidence: float | None, kept: BoolArray | None = None
-) -> dict[str, SetLevel]:
-    """Choose the level of every group, from the items that are kept; None keeps all of them."""
-    levels = {}
-    for kind, rows in group_rows(items.columns, items.by).items():
-        here = rows if kept is None else rows & kept
-        levels[kind] = choose_level(items.covering.taken(here), coverage, confidence)
-    return levels
-
-
-def made_sets(items: SetItems, levels: Mapping[str, float | None]) -> MadeSets:
-    """Return the sets of all items.
-
-    Args:
-        items: those of a run.
-        levels: by group, the least sureness of an answer in a set; None, and groups without one,
-            take every answer.
-    """
-    groups = items.columns[items.by]
-    least = np.array([levels.get(group) or 0.0 for group in groups], dtype=np.float64)
-    inside = items.sureness >= least[:, None]
-    covered = np.asarray(items.covering.sureness >= least)
-    return MadeSets(np.asarray(inside.sum(axis=1), dtype=np.int64), covered)
-
-
-def described_groups(items: SetItems, made: MadeSets, settings: Settings) -> tuple[GroupSets, ...]:
+def described_groups(
+    items: SetItems, sets: tuple[IntArray, BoolArray], settings: Settings
+) -> tuple[GroupSets, ...]:
     """Describe the sets of all items, and of every domain if there are several."""
-    every = np.ones(len(made.sizes), dtype=np.bool_)
+    every = np.ones(len(items.covering), dtype=np.bool_)
     names = ordered_groups(sorted(set(items.columns["domain"].tolist())))
     domains = {name: np.asarray(items.columns["domain"] == name) for name in names}
     groups = {"all": every} | (domains if len(domains) > 1 else {})
-    return tuple(described(items, name, rows, made, settings) for name, rows in groups.items())
+    return tuple(described(items, name, rows, sets, settings) for name, rows in groups.items())
 
 
 def described(
-    items: SetItems, group: str, rows: BoolArray, made: MadeSets, settings: Settings
+    items: SetItems,
+    group: str,
+    rows: BoolArray,
+    sets: tuple[IntArray, BoolArray],
+    settings: Settings,
 ) -> GroupSets:
     """Describe the sets of some items, with intervals over families.
 
@@ -508,16 +447,16 @@ def described(
         items: all items.
         group: name of those that are described.
         rows: (n,) which they are.
-        made: the sets of all items.
+        sets: (n,) the sizes of the sets of all items, and whether they have the right answer.
         settings: of the bootstrap.
     """
     here = items.covering.taken(rows)
-    code, n = here.units.codes, len(here.units)
-    answers = (items.sureness[rows] >= 0).sum(axis=1)
-    size = Estimate(float("nan"), float("nan"), float("nan"), 0, 0, None, ClusterText("no items"))
+    sizes, covered = sets[0][rows], sets[1][rows]
+    answers, n = (items.sureness[rows] >= 0).sum(axis=1), len(here.units)
+    size = Estimate(math.nan, math.nan, math.nan, 0, 0, None, ClusterText("no items"))
     if len(here):
         size = resample(
-            {"size": mean_statistic(made.sizes[rows], code, n)},
+            {"size": mean_statistic(sizes, here.units.codes, n)},
             n_clusters=n,
             n=len(here),
             rng=settings.rng(),
@@ -527,29 +466,8 @@ def described(
         group=group,
         items=len(here),
         units=n,
-        answers=float(answers.mean()) if len(here) else float("nan"),
+        answers=float(answers.mean()) if len(here) else math.nan,
         size=size,
-        single=rate_over_units(here, made.sizes[rows] == 1),
-        coverage=rate_over_units(here, made.covered[rows]),
+        single=rate_over_units(here, sizes == 1),
+        coverage=rate_over_units(here, covered),
     )
-
-
-def _covers_left_out(items: SetItems, coverage: float, confidence: float | None) -> BoolArray:
-    """Return (n,) whether an item is covered by the levels of the other source families."""
-    covered = np.ones(len(items.covering), dtype=np.bool_)
-    for here in folds(items.covering):
-        levels = kind_levels(items, coverage, confidence, ~here)
-        covered[here] = made_sets(items, _thresholds(levels)).covered[here]
-    return covered
-
-
-def _thresholds(levels: Mapping[str, SetLevel]) -> dict[str, float | None]:
-    return {kind: level.threshold for kind, level in levels.items()}
-
-
-def _other_sets(
-    rule: Rule, items: SetItems, coverage: float, confidence: float | None
-) -> OtherSets:
-    levels = kind_levels(items, coverage, confidence)
-    sizes = made_sets(items, _thresholds(levels)).sizes
-    return OtherSets(rule, float(sizes.mean()), float((sizes == 1).mean()))

@@ -17,18 +17,17 @@ coverage the drawn items do show.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from pact_eval._choices import ClusterUnit
-from pact_eval._typing import BoolArray, TextArray
+from pact_eval._typing import BoolArray
 from pact_eval.calibration.temperatures import calibrator_sha256
 from pact_eval.errors import InputError
+from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
 from pact_eval.numbers import plain_units
@@ -45,10 +44,15 @@ from pact_eval.thresholds.answer_sets import (
     GroupSets,
     described,
     described_groups,
-    made_sets,
     set_items,
 )
-from pact_eval.thresholds.choice import gate_items, group_rows, rate_over_units, run_with_answers
+from pact_eval.thresholds.choice import (
+    Columns,
+    gate_items,
+    group_rows,
+    rate_over_units,
+    run_with_answers,
+)
 from pact_eval.thresholds.files import (
     AnswerSetsFile,
     PromiseFile,
@@ -105,61 +109,27 @@ class CheckedGate:
         return f"{self.wrong:,} {what} of {self.drawn:,} tested"
 
 
-@dataclass(frozen=True)
-class Promise:
-    """One checked promise: a gate, or the sets of a kind.
-
-    Attributes:
-        name: group or kind.
-        gate: the test.
-        seen: what it counted.
-    """
-
-    name: str
-    gate: CheckedGate
-    seen: str
-
-    @property
-    def made(self) -> bool:
-        """Whether something was promised."""
-        return self.gate.threshold is not None
-
-    def words(self, unit: ClusterUnit, *, alone: bool) -> str:
-        """Write what was counted, and how many items would do; with the name, if not alone."""
-        needed = ""
-        if self.gate.needed is not None:
-            units = plain_units(self.gate.coverage.n, self.gate.units, unit)
-            run_size = f", the run has {self.gate.units:,}" if alone else ""
-            needed = f"; about {self.gate.needed:,} {units} are needed{run_size}"
-        elif alone and self.gate.verdict == "cannot tell":
-            needed = "; the rate is too close to the target, or too few items are accepted here"
-        return f"{self.seen}{needed}" if alone else f"{self.name} ({self.seen}{needed})"
-
-
 @dataclass(frozen=True, repr=False)
-class PromiseCheck(Result, ABC):
+class PromiseCheck(Result):
     """A check of a file on a run.
 
     Attributes:
         run: the run.
         file: the gates or the answer sets.
+        promises: what was checked: the test of a gate or of the sets of a kind, and what it
+            counted.
+        left_out: items that no promise is about.
     """
-
-    what: ClassVar[str]
-    """What the file promises, in the plural."""
 
     run: ExperimentRun
     file: PromiseFile
+    promises: tuple[tuple[CheckedGate, str], ...]
+    left_out: tuple[str, ...]
 
     @property
-    @abstractmethod
-    def promises(self) -> tuple[Promise, ...]:
-        """What was checked."""
-
-    @property
-    @abstractmethod
-    def left_out(self) -> tuple[str, ...]:
-        """Items that no promise is about."""
+    def what(self) -> str:
+        """What the file promises, in the plural."""
+        return "thresholds" if isinstance(self.file, ThresholdsFile) else "sets"
 
     @property
     def verdict(self) -> GateVerdict:
@@ -167,7 +137,7 @@ class PromiseCheck(Result, ABC):
 
         Without a promise there is nothing to hold: cannot tell.
         """
-        verdicts = {promise.gate.verdict for promise in self.promises if promise.made}
+        verdicts = {gate.verdict for gate, _ in self.promises if gate.threshold is not None}
         if "broken" in verdicts:
             return "broken"
         return "holds" if verdicts == {"holds"} else "cannot tell"
@@ -175,16 +145,24 @@ class PromiseCheck(Result, ABC):
     @property
     def answer(self) -> str:
         """The result of the check, the worst verdict first."""
-        if not any(promise.made for promise in self.promises):
-            return "Cannot tell: the file guarantees nothing, so there is nothing to check."
-        parts = []
+        parts, alone = [], len(self.promises) == 1
         for verdict in ("broken", "cannot tell", "holds"):
-            named = [
-                promise.words(self.file.rule.unit, alone=len(self.promises) == 1)
-                for promise in self.promises
-                if promise.made and promise.gate.verdict == verdict
-            ]
+            named = []
+            for gate, seen in self.promises:
+                if gate.threshold is None or gate.verdict != verdict:
+                    continue
+                text = seen
+                if gate.needed is not None:
+                    units = plain_units(gate.coverage.n, gate.units, self.file.rule.unit)
+                    run_size = f", the run has {gate.units:,}" if alone else ""
+                    text += f"; about {gate.needed:,} {units} are needed{run_size}"
+                elif alone and verdict == "cannot tell":
+                    why = "the rate is too close to the target, or too few items are accepted here"
+                    text += f"; {why}"
+                named.append(text if alone else f"{gate.group} ({text})")
             parts += [f"{verdict}: {first_of(named)}"] if named else []
+        if not parts:
+            return "Cannot tell: the file guarantees nothing, so there is nothing to check."
         return upper_first(f"{'; '.join(parts)}.")
 
     @property
@@ -224,26 +202,9 @@ class ThresholdsCheck(PromiseCheck):
         without_gate: items of groups that have no gate; they are escalated.
     """
 
-    what: ClassVar[str] = "thresholds"
-
     file: ThresholdsFile
     gates: tuple[CheckedGate, ...]
     without_gate: int
-
-    @property
-    def promises(self) -> tuple[Promise, ...]:
-        """The gates."""
-        target = self.file.target
-        return tuple(Promise(gate.group, gate, gate.seen(target)) for gate in self.gates)
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """Items of groups that have no gate."""
-        if not self.without_gate:
-            return ()
-        by = self.file.rule.by
-        what = f"items are of another {by} than the thresholds; they are left to a person"
-        return (f"{self.without_gate:,} {what}",)
 
 
 def check_thresholds(
@@ -280,7 +241,15 @@ def check_thresholds(
         target=file.target,
         level=1 - file.confidence.each,
     )
-    return ThresholdsCheck(run, file, gates, without_gate=without)
+    what = f"items are of another {file.rule.by} than the thresholds; they are left to a person"
+    return ThresholdsCheck(
+        run=run,
+        file=file,
+        promises=tuple((gate, gate.seen(file.target)) for gate in gates),
+        left_out=(f"{without:,} {what}",) if without else (),
+        gates=gates,
+        without_gate=without,
+    )
 
 
 def run_to_check(file: PromiseFile, source: RunSource, settings: Settings) -> ExperimentRun:
@@ -310,7 +279,7 @@ def run_to_check(file: PromiseFile, source: RunSource, settings: Settings) -> Ex
 
 
 def _rows_to_check(
-    file: PromiseFile, run: ExperimentRun, columns: Mapping[str, TextArray], names: Collection[str]
+    file: PromiseFile, run: ExperimentRun, columns: Columns, names: Collection[str]
 ) -> tuple[dict[str, BoolArray], int]:
     """Return the items of each group that a file names, and how many belong to no such group.
 
@@ -354,30 +323,38 @@ def checked_gates(
         holm(np.where(guarantees, p_values, np.nan)).tolist()
         for p_values in ([gate.p_holds for gate in alone], [gate.p_broken for gate in alone])
     )
-    return tuple(
-        _judge(gate, level, p_holds, p_broken) if gate.threshold is not None else gate
-        for gate, p_holds, p_broken in zip(alone, holds, broken, strict=True)
-    )
-
-
-def _judge(gate: CheckedGate, level: float, p_holds: float, p_broken: float) -> CheckedGate:
-    """Return a gate with its verdict, from p-values that are adjusted for all gates."""
-    verdict: GateVerdict = "cannot tell"
-    if p_holds <= level:
-        verdict = "holds"
-    elif p_broken <= level:
-        verdict = "broken"
-    needed = gate.needed if verdict == "cannot tell" else None
-    return replace(gate, verdict=verdict, p_holds=p_holds, p_broken=p_broken, needed=needed)
+    checked = []
+    for gate, p_holds, p_broken in zip(alone, holds, broken, strict=True):
+        if gate.threshold is None:
+            checked.append(gate)
+            continue
+        verdict: GateVerdict = "holds" if p_holds <= level else "cannot tell"
+        if verdict == "cannot tell" and p_broken <= level:
+            verdict = "broken"
+        needed = gate.needed if verdict == "cannot tell" else None
+        checked.append(
+            replace(gate, verdict=verdict, p_holds=p_holds, p_broken=p_broken, needed=needed)
+        )
+    return tuple(checked)
 
 
 def _test_gate(
     group: str, items: GateItems, threshold: float | None, target: Target, level: float
 ) -> CheckedGate:
-    """Return a gate with its p-values alone; a gate that accepts nothing holds."""
-    accepted = items.accepted(threshold)
+    """Return a gate with its p-values alone; a gate that accepts nothing holds.
+
+    The families that it needs are those with which the test is likely to give a verdict at the rate
+    seen here.
+    """
+    accepted, chance = items.accepted(threshold), items.draw.chance
     drawn = items.taken(items.draw.one)
     test = gate_test(drawn, np.inf if threshold is None else threshold, target)
+    seen, wrong = chance.sum(), chance[~accepted].sum()
+    if target.limits_error:
+        seen, wrong = chance[accepted].sum(), chance[accepted & items.wrong].sum()
+    trials = None
+    if threshold is not None and seen:
+        trials = trials_needed(float((wrong + 0.5) / (seen + 1)), target.rate, level)
     return CheckedGate(
         group=group,
         threshold=threshold,
@@ -388,23 +365,10 @@ def _test_gate(
         p_broken=float(p_value_above(test.wrong, test.accepted, target.rate)),
         coverage=rate_over_units(items, accepted),
         error=rate_over_units(items, items.wrong, accepted),
-        needed=None if threshold is None else _families_needed(items, threshold, target, level),
+        needed=None if trials is None else int(np.ceil(trials * len(items.units) / seen)),
         units=len(items.units),
         tested=len(drawn),
     )
-
-
-def _families_needed(
-    items: GateItems, threshold: float, target: Target, level: float
-) -> int | None:
-    """Return the families with which the test is likely to give a verdict at the rate seen here."""
-    accepted, chance = items.accepted(threshold), items.draw.chance
-    if target.limits_error:
-        seen, wrong = chance[accepted].sum(), chance[accepted & items.wrong].sum()
-    else:
-        seen, wrong = chance.sum(), chance[~accepted].sum()
-    trials = trials_needed(float((wrong + 0.5) / (seen + 1)), target.rate, level) if seen else None
-    return None if trials is None else int(np.ceil(trials * len(items.units) / seen))
 
 
 @dataclass(frozen=True)
@@ -427,12 +391,6 @@ class CheckedSets:
     shown: float
     sets: GroupSets
 
-    @property
-    def seen(self) -> str:
-        """The tested items whose set lacks the right answer, and the coverage that they show."""
-        shown = f"{100 * self.shown:.1f}% coverage is shown"
-        return f"{self.test.wrong:,} of {self.test.drawn:,} missed, {shown}"
-
 
 @dataclass(frozen=True, repr=False)
 class AnswerSetsCheck(PromiseCheck):
@@ -445,29 +403,11 @@ class AnswerSetsCheck(PromiseCheck):
         unanswered: items without an answer, which have no set.
     """
 
-    what: ClassVar[str] = "sets"
-
     file: AnswerSetsFile
     kinds: tuple[CheckedSets, ...]
     groups: tuple[GroupSets, ...]
     without_sets: int
     unanswered: int
-
-    @property
-    def promises(self) -> tuple[Promise, ...]:
-        """The sets of the kinds."""
-        return tuple(Promise(kind.kind, kind.test, kind.seen) for kind in self.kinds)
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """Items of kinds that have no sets, and items without an answer."""
-        counted = {
-            f"items are of {self.file.rule.by}s without sets; they take every answer": (
-                self.without_sets
-            ),
-            "items have no answer, and no set": self.unanswered,
-        }
-        return tuple(f"{items:,} {text}" for text, items in counted.items() if items)
 
 
 def check_answer_sets(
@@ -497,30 +437,33 @@ def check_answer_sets(
     file, settings = read_answer_sets(Path(path)), settings or Settings()
     run = run_to_check(file, source, settings)
     items = set_items(run, file.rule, file.ties_seed)
-    made = made_sets(items, file.kinds)
+    sets = items.sets(file.kinds)
     rows, without = _rows_to_check(file, run, items.columns, file.kinds)
-    confidence = file.confidence or FLOOR_CONFIDENCE
+    level = 1 - (file.confidence or FLOOR_CONFIDENCE)
     tests = checked_gates(
         {kind: items.covering.taken(at) for kind, at in rows.items()},
         file.kinds,
         target=Target.of_escalation(round(1 - file.coverage, 12)),
-        level=1 - confidence,
+        level=level,
     )
-    kinds = tuple(
-        CheckedSets(
-            kind=test.group,
-            threshold=test.threshold,
-            test=test,
-            shown=_coverage_shown(test, tests, file.coverage, 1 - confidence),
-            sets=described(items, test.group, rows[test.group], made, settings),
-        )
-        for test in tests
-    )
+    kinds, promises = [], []
+    for test in tests:
+        shown = _coverage_shown(test, tests, file.coverage, level)
+        of_kind = described(items, test.group, rows[test.group], sets, settings)
+        kinds.append(CheckedSets(test.group, test.threshold, test, shown, of_kind))
+        seen = f"{test.wrong:,} of {test.drawn:,} missed, {100 * shown:.1f}% coverage is shown"
+        promises.append((test, seen))
+    left_out = {
+        f"items are of {file.rule.by}s without sets; they take every answer": without,
+        "items have no answer, and no set": items.unanswered,
+    }
     return AnswerSetsCheck(
         run=run,
         file=file,
-        kinds=kinds,
-        groups=described_groups(items, made, settings),
+        promises=tuple(promises),
+        left_out=tuple(f"{number:,} {text}" for text, number in left_out.items() if number),
+        kinds=tuple(kinds),
+        groups=described_groups(items, sets, settings),
         without_sets=without,
         unanswered=items.unanswered,
     )
@@ -542,3 +485,64 @@ def _coverage_shown(
     sharing = len(open_tests or [other for other in tests if other.threshold is not None])
     limit = 1 - rate_limit(test.wrong, test.drawn, 1 - level / sharing) if test.drawn else 0.0
     return max(limit, coverage) if test.verdict == "holds" else limit
+
+
+@dataclass(frozen=True)
+class GateMark:
+    """The chosen gates of a file on a run of their model: what all of them together do.
+
+    Attributes:
+        run: label of the run.
+        arm: its arm.
+        seed: its seed.
+        file: the thresholds.
+        accepted: share of the items that are accepted.
+        error: error among accepted items.
+        own_families: families of the run that the gates were chosen on; their error is optimistic.
+    """
+
+    run: str
+    arm: str
+    seed: int | None
+    file: ThresholdsFile
+    accepted: Estimate
+    error: Estimate
+    own_families: int
+
+
+GateNote: TypeAlias = tuple[str | None, str]
+"""Why a file marks nothing, or what to know of its marks; first the label of its run, if of one."""
+
+
+def gate_marks(
+    experiment: Experiment, files: Sequence[ThresholdsFile]
+) -> tuple[tuple[GateMark, ...], tuple[GateNote, ...]]:
+    """Return what chosen gates do on the runs of their model, and notes."""
+    marks: list[GateMark] = []
+    notes: list[GateNote] = []
+    for file in files:
+        runs = [
+            run
+            for run in experiment.runs
+            if not file.model.differences(RunIdentity.of(run.provenance))
+        ]
+        if not runs:
+            notes.append((None, f"{file.path}: no run of its model"))
+        for run in runs:
+            try:
+                read = run_to_check(file, run.folder, Settings())
+                items, columns = gate_items(read, file.rule)
+            except InputError as error:
+                notes.append((run.label, str(error)))
+                continue
+            accepted = np.zeros(len(items), dtype=np.bool_)
+            for name, rows in group_rows(columns, file.rule.by).items():
+                accepted[rows] = items.taken(rows).accepted(file.gates.get(name))
+            wrong = rate_over_units(items, items.wrong, accepted)
+            own = len(file.families & set(columns["family"].tolist()) - {""})
+            share = rate_over_units(items, accepted)
+            marks.append(GateMark(run.label, run.arm, run.seed, file, share, wrong, own))
+            if own:
+                text = f"the gates of {file.path} were chosen on {own:,} of its families"
+                notes.append((run.label, f"{text}, so their error is optimistic"))
+    return tuple(marks), tuple(notes)

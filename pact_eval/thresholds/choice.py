@@ -11,16 +11,14 @@ accepted items with this answer, which is 1 minus the precision of the answer th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, TypeAlias
 
 import numpy as np
-import polars as pl
-from msgspec.structs import replace as changed
 
 from pact_eval._choices import CONFIDENCE, ClusterUnit, Counting, Decoding, GateGroups, Signal
-from pact_eval._typing import BoolArray, FloatArray, TextArray
+from pact_eval._typing import BoolArray, TextArray
 from pact_eval.calibration.temperatures import CalibrationWarning
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
@@ -42,7 +40,6 @@ from pact_eval.schema import Section
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.proportions import critical_count, p_value_below, rate_estimate, trials_needed
 from pact_eval.thresholds.gates import (
-    SIGNALS,
     ChosenGate,
     GateItems,
     Target,
@@ -57,6 +54,9 @@ CHANCE: Final = 0.8
 
 MOST_FAMILIES: Final = 1_000_000
 """Plans with more families are not made."""
+
+MOST_FOLDS: Final = 10
+"""Folds of the cross-validation; more source families than these share folds."""
 
 _STEP: Final = 1.03
 _ADDED: Final = 0.5
@@ -78,20 +78,25 @@ def families_needed(items: GateItems, target: Target, confidence: float) -> int 
     """
     if len(items.units) < 2:
         return None
-    level = 1 - confidence
-    if not target.limits_error:
-        return _for_escalation(items, target, level)
-    if not (_keeps_without_gate(items, target) or surer_is_better(items)):
+    level, accepted, chance = 1 - confidence, items.accepted(-np.inf), items.draw.chance
+    if not target.limits_error:  # the loosest gate is tested first
+        rate = float((chance[~accepted].sum() + _ADDED) / (chance.sum() + 2 * _ADDED))
+        trials = trials_needed(rate, target.rate, level) if rate < target.rate else None
+        per_family = chance.sum() / len(items.units)
+        return None if trials is None else int(np.ceil(trials / per_family))
+    wrong, n = int((accepted & items.wrong).sum()), int(accepted.sum())
+    keeps_without_gate = (wrong + _ADDED) / (n + 2 * _ADDED) < target.rate
+    if not (keeps_without_gate or surer_is_better(items)):
         return None
-    plan = _Plan.of(items, target.rate, level)
+    chance_of_gate = _planned(items, target.rate, level)
     steps = int(np.log(MOST_FAMILIES) / np.log(_STEP))
     sizes = np.unique(np.ceil(_STEP ** np.arange(steps + 1)).astype(np.int64))
     low, high = -1, len(sizes) - 1
-    if plan.chance(int(sizes[high])) < CHANCE:
+    if chance_of_gate(int(sizes[high])) < CHANCE:
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        enough = plan.chance(int(sizes[middle])) >= CHANCE
+        enough = chance_of_gate(int(sizes[middle])) >= CHANCE
         low, high = (low, middle) if enough else (middle, high)
     return int(sizes[high])
 
@@ -115,82 +120,44 @@ def surer_is_better(items: GateItems) -> bool:
     return bool(of_family.sum() > _SIGNIFICANT * spread) and bool(spread > 0)
 
 
-def _keeps_without_gate(items: GateItems, target: Target) -> bool:
-    accepted = items.accepted(-np.inf)
-    wrong, n = int((accepted & items.wrong).sum()), int(accepted.sum())
-    return (wrong + _ADDED) / (n + 2 * _ADDED) < target.rate
+def _planned(items: GateItems, rate: float, level: float) -> Callable[[int], float]:
+    """Return the chance that the first test of a sequence passes, by number of families.
 
-
-def _for_escalation(items: GateItems, target: Target, level: float) -> int | None:
-    """Return the families for the loosest gate, which is tested first."""
-    chance = items.draw.chance
-    escalated = float(chance[~items.accepted(-np.inf)].sum())
-    rate = (escalated + 0.5) / (chance.sum() + 1)
-    trials = trials_needed(float(rate), target.rate, level) if rate < target.rate else None
-    if trials is None:
-        return None
-    per_family = chance.sum() / len(items.units)
-    return int(np.ceil(trials / per_family))
-
-
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """What gates at every share of the items would have as errors.
-
-    Attributes:
-        share: (n,) share of the drawn items that the gate at each item accepts, ascending.
-        error: (n,) error among them, with added items.
-        drawn: drawn items with an answer per family.
-        rate: the target.
-        level: of the tests together.
+    The error of the gate at each share of the drawn items is that of these items and one more, half
+    of it wrong.
     """
+    rows = np.flatnonzero(items.sureness > -np.inf)
+    rows = rows[np.argsort(-items.sureness[rows])]
+    sure, chance, wrong = items.sureness[rows], items.draw.chance[rows], items.wrong[rows]
+    last = np.searchsorted(-sure, -sure, side="right") - 1  # items as sure as it included
+    drawn, n = np.cumsum(chance)[last], last + 1
+    error = (n * (np.cumsum(chance * wrong)[last] / drawn) + _ADDED) / (n + 2 * _ADDED)
+    share, per_family = drawn / drawn[-1], float(drawn[-1]) / len(items.units)
 
-    share: FloatArray
-    error: FloatArray
-    drawn: float
-    rate: float
-    level: float
-
-    @classmethod
-    def of(cls, items: GateItems, rate: float, level: float) -> _Plan:
-        """Count what the gate at each item accepts, items as sure as it included."""
-        rows = np.flatnonzero(items.sureness > -np.inf)
-        rows = rows[np.argsort(-items.sureness[rows])]
-        sure, chance, wrong = items.sureness[rows], items.draw.chance[rows], items.wrong[rows]
-        last = np.searchsorted(-sure, -sure, side="right") - 1
-        drawn, n = np.cumsum(chance)[last], last + 1
-        error = np.cumsum(chance * wrong)[last] / drawn
-        error = (n * error + _ADDED) / (n + 2 * _ADDED)
-        return cls(drawn / drawn[-1], error, float(drawn[-1]) / len(items.units), rate, level)
-
-    def chance(self, families: int) -> float:
-        """Return the chance that the first test of a sequence passes, with so many families."""
+    def chance_of_gate(families: int) -> float:
         from scipy import stats
 
-        n = int(families * self.drawn)
-        tests = [
-            (start, int(critical_count(start, self.rate, level)), self._errors(start, n))
-            for start, level in starts_of_tests(n, self.rate, self.level)
-        ]
-        if not tests:
+        drawn_items = int(families * per_family)
+        starts = starts_of_tests(drawn_items, rate, level)
+        if not starts:
             return 0.0
-        first, most, errors = tests[0]
-        chance = float(p_value_below(most, first, errors / first))
-        for start, more, later in tests[1:]:
-            wrong = np.arange(most + 1, more + 1)  # too many for the first, not for the second
-            rate = min(max((later - errors) / (start - first), 0.0), 1.0)
-            passes = p_value_below(more - wrong, start - first, rate)
-            chance += float(stats.binom.pmf(wrong, first, errors / first) @ passes)
-        return chance
+        places = [int(np.searchsorted(share, start / drawn_items)) for start, _ in starts]
+        errors = [
+            start * float(error[min(place, len(error) - 1)])
+            for place, (start, _) in zip(places, starts, strict=True)
+        ]
+        most = [int(critical_count(start, rate, own)) for start, own in starts]
+        first = starts[0][0]
+        passes = float(p_value_below(most[0], first, errors[0] / first))
+        for (start, _), more, later in zip(starts[1:], most[1:], errors[1:], strict=True):
+            # too many wrong for the first test, not for the second
+            counts = np.arange(most[0] + 1, more + 1)
+            between = min(max((later - errors[0]) / (start - first), 0.0), 1.0)
+            tails = p_value_below(more - counts, start - first, between)
+            passes += float(stats.binom.pmf(counts, first, errors[0] / first) @ tails)
+        return passes
 
-    def _errors(self, accepted: int, drawn: int) -> float:
-        """Return the errors to expect among so many accepted of the drawn items."""
-        at = np.searchsorted(self.share, accepted / drawn)
-        return accepted * float(self.error[min(int(at), len(self.error) - 1)])
-
-
-MOST_FOLDS: Final = 10
-"""Folds of the cross-validation; more source families than these share folds."""
+    return chance_of_gate
 
 
 class Rule(Section, frozen=True, omit_defaults=False, forbid_unknown_fields=True):
@@ -213,6 +180,28 @@ class Rule(Section, frozen=True, omit_defaults=False, forbid_unknown_fields=True
     by: GateGroups = "all"
     unit: ClusterUnit = "family"
     counting: Counting = "families"
+
+    @classmethod
+    def of(
+        cls,
+        run: ExperimentRun,
+        settings: Settings,
+        *,
+        signal: Signal = "top",
+        by: GateGroups = "all",
+        counting: Counting = "families",
+    ) -> Rule:
+        """Return what gates of a run look at, with the views that they need."""
+        views = settings.decoding == "ensemble" or signal == "disagreement"
+        return cls(
+            signal=signal,
+            decoding=settings.decoding,
+            calibration=settings.calibration_name,
+            k=run.predictions.k if views else 1,
+            by=by,
+            unit=settings.unit,
+            counting=counting,
+        )
 
     @property
     def counting_text(self) -> str:
@@ -268,23 +257,32 @@ class Gate(GroupGate):
     cost: tuple[float, float] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
-    """The coverage that another rule would guarantee for all items, alone.
+class Choice(Writable):
+    """Gates or answer sets of a run, with what their file says of their origin.
 
     Attributes:
-        rule: what it looks at.
-        threshold: its gate; None if none is guaranteed.
-        coverage: share of the items that it accepts; 0 without a gate.
+        run: the run, with its provenance.
+        rule: what they look at.
+        families: names of the families that they were chosen on.
+        source_families: names of their source families.
     """
 
+    run: ExperimentRun
     rule: Rule
-    threshold: float | None
-    coverage: float
+    families: tuple[str, ...]
+    source_families: tuple[str, ...]
+
+    @property
+    def warnings(self) -> tuple[CalibrationWarning | TrainedOnRun, ...]:
+        """Items of the training, and what to know of the calibrator that was applied."""
+        trained = trained_on_runs([self.run.run])
+        if self.rule.calibration == "raw":
+            return trained
+        return (*trained, *self.run.calibrator_warnings(self.rule.decoding))
 
 
 @dataclass(frozen=True, repr=False)
-class Thresholds(Framed, Writable):
+class Thresholds(Framed, Choice):
     """The gates of a run.
 
     Attributes:
@@ -295,7 +293,6 @@ class Thresholds(Framed, Writable):
         together: whether it holds for all gates together, or for each alone.
         gates: one for every group.
         share: share of all items that the gates accept.
-        alternatives: what other signals, decodings and calibrations would guarantee.
         families: names of the families that the gates were chosen on.
         source_families: names of their source families.
     """
@@ -307,14 +304,8 @@ class Thresholds(Framed, Writable):
     together: bool
     gates: tuple[Gate, ...]
     share: Estimate
-    alternatives: tuple[Alternative, ...]
     families: tuple[str, ...]
     source_families: tuple[str, ...]
-
-    @property
-    def warnings(self) -> tuple[CalibrationWarning | TrainedOnRun, ...]:
-        """Items of the training, and what to know of the calibrator that was applied."""
-        return choice_warnings(self.run, self.rule)
 
     @property
     def confidence_of_each(self) -> float:
@@ -325,6 +316,10 @@ class Thresholds(Framed, Writable):
     def confidence_of_all(self) -> float:
         """Confidence that all gates keep their targets; at least this, and 0 if it says nothing."""
         return max(0.0, 1 - len(self.gates) * (1 - self.confidence_of_each))
+
+
+def _confidence_of_each(confidence: float, gates: int, *, together: bool) -> float:
+    return 1 - (1 - confidence) / max(gates, 1) if together else confidence
 
 
 def choose_thresholds(
@@ -367,9 +362,9 @@ def choose_thresholds(
     settings = settings or Settings()
     run = run_with_answers(source, settings)
     target = target if isinstance(target, Target) else Target.of_error(target)
-    rule = changed(rule_of(run, signal, by, settings), counting=counting)
-    items, groups = gate_items(run, rule)
-    rows = group_rows(groups, by)
+    rule = Rule.of(run, settings, signal=signal, by=by, counting=counting)
+    items, columns = gate_items(run, rule)
+    rows = group_rows(columns, by)
     confidence_of_gate = _confidence_of_each(confidence, len(rows), together=together)
     gates = tuple(
         _gate(name, items.taken(at), target, confidence_of_gate) for name, at in rows.items()
@@ -385,13 +380,77 @@ def choose_thresholds(
         together=together,
         gates=gates,
         share=rate_over_units(items, accepted),
-        alternatives=tuple(_alternatives(run, rule, target, confidence)),
-        families=tuple(sorted(set(groups["family"].tolist()))),
-        source_families=tuple(sorted(set(groups["source_family"].tolist()))),
+        families=tuple(sorted(set(columns["family"].tolist()))),
+        source_families=tuple(sorted(set(columns["source_family"].tolist()))),
     )
 
 
-def gate_items(run: ExperimentRun, rule: Rule) -> tuple[GateItems, Mapping[str, TextArray]]:
+def _gate(name: str, items: GateItems, target: Target, confidence: float) -> Gate:
+    """Choose the gate of some items, and try the gates of other source families on each of them."""
+    chosen = choose_gate(items, target, confidence)
+    accepted, realised = items.accepted(chosen.threshold), np.zeros(len(items), dtype=np.bool_)
+    for here in folds(items):
+        gate = choose_gate(items.taken(~here), target, confidence)
+        realised[here] = items.taken(here).accepted(gate.threshold)
+    costs = None
+    if target.kind == "cost":
+        at_gate = expected_cost(items, chosen.threshold, target)
+        costs = (at_gate, expected_cost(items, None, target))
+    return Gate(
+        group=name,
+        chosen=chosen,
+        items=len(items),
+        unanswered=int((items.sureness == -np.inf).sum()),
+        units=len(items.units),
+        equal=items.equal_units,
+        coverage=rate_over_units(items, accepted),
+        same_items_error=rate_over_units(items, items.wrong, accepted),
+        realised_error=rate_over_units(items, items.wrong, realised),
+        realised_coverage=rate_over_units(items, realised),
+        needed=None if chosen.threshold is not None else families_needed(items, target, confidence),
+        cost=costs,
+    )
+
+
+def folds(items: GateItems) -> Iterator[BoolArray]:
+    """Yield which items each fold leaves out: whole source families, or families if there is one.
+
+    Nothing is yielded for a single family.
+    """
+    names, of_item = sorted(set(items.fold.tolist())), items.fold
+    if len(names) < 2:
+        names, of_item = sorted(set(items.unit.tolist())), items.unit
+    fold_of = {name: at % MOST_FOLDS for at, name in enumerate(names)}
+    fold = np.array([fold_of[name] for name in of_item.tolist()])
+    for number in sorted(set(fold_of.values())) if len(names) > 1 else ():
+        yield fold == number
+
+
+def run_with_answers(source: RunSource, settings: Settings) -> ExperimentRun:
+    """Return a run on full contexts with confidences, and with the calibrator of the settings.
+
+    Raises:
+        RunError: the folder is not a complete run with references.
+        InputError: contexts are ablated, only the answers are known, or the calibrator is missing.
+        GateError: the adapter was trained or selected on items of the run.
+    """
+    experiment = Experiment.read([open_run(source)], settings)
+    if experiment.ablated:
+        place = experiment.ablated[0].place
+        message = f"{place}: ablated contexts have no references, so there are no errors to count"
+        raise InputError(message)
+    (run,) = experiment.runs
+    refuse_trained_on([run.run], settings.allow)
+    run.require(MEAN_CONFIDENCE)
+    run.applied(settings.decoding, calibrated=settings.calibrated)
+    return run
+
+
+Columns: TypeAlias = Mapping[str, TextArray]
+"""family, source_family, kind and domain of each item, and the column of the groups."""
+
+
+def gate_items(run: ExperimentRun, rule: Rule) -> tuple[GateItems, Columns]:
     """Return the items of a run as a gate sees them, those without an answer included.
 
     Args:
@@ -399,8 +458,7 @@ def gate_items(run: ExperimentRun, rule: Rule) -> tuple[GateItems, Mapping[str, 
         rule: what the gate looks at.
 
     Returns:
-        The items, and the columns family, source_family, kind and domain of each, and that of the
-        groups. The answer of an item without one is "".
+        The items, and their columns. The answer of an item without one is "".
 
     Raises:
         InputError: the run lacks the decoding, the calibrator or the views of the signal; or its
@@ -420,9 +478,14 @@ def gate_items(run: ExperimentRun, rule: Rule) -> tuple[GateItems, Mapping[str, 
         ]
         for name in ("family", "source_family", "kind", "domain")
     }
-    if rule.by in ("question", "answer"):
-        columns[rule.by] = named_groups(run, scored, without, rule.by)
     missing = len(without)
+    if rule.by == "answer":
+        names = [*_answers(run, scored), *[""] * missing]
+        columns["answer"] = np.array(names, dtype=np.object_)
+    elif rule.by == "question":
+        answered = questions_of(views.metadata, len(views), run.place)
+        others = questions_of(metadata_of_rows(without), missing, run.place)
+        columns["question"] = np.concatenate([answered, others]).astype(np.object_)
     items = GateItems(
         ids=np.r_[views.ids, without["id"].to_numpy().astype(np.object_)],
         unit=columns[rule.unit],
@@ -432,31 +495,6 @@ def gate_items(run: ExperimentRun, rule: Rule) -> tuple[GateItems, Mapping[str, 
         counting=rule.counting,
     )
     return items, columns
-
-
-def named_groups(
-    run: ExperimentRun,
-    scored: ScoredItems,
-    without: pl.DataFrame,
-    by: Literal["question", "answer"],
-) -> TextArray:
-    """Return the group of each item of a run, those without an answer last.
-
-    Args:
-        run: the run.
-        scored: its items with an answer.
-        without: its items without one; they are of no answer, "".
-        by: the name of the question, or of the given answer, after the question if that is named.
-
-    Raises:
-        InputError: questions or answers have no names.
-    """
-    further, n = scored.predictions.metadata, len(scored.predictions)
-    if by == "answer":
-        return np.array([*_answers(run, scored), *[""] * len(without)], dtype=np.object_)
-    answered = questions_of(further, n, run.place)
-    others = questions_of(metadata_of_rows(without), len(without), run.place)
-    return np.asarray(np.concatenate([answered, others]), dtype=np.object_)
 
 
 def _answers(run: ExperimentRun, scored: ScoredItems) -> list[str]:
@@ -481,7 +519,7 @@ def _answers(run: ExperimentRun, scored: ScoredItems) -> list[str]:
     return names
 
 
-def group_rows(columns: Mapping[str, TextArray], by: GateGroups) -> dict[str, BoolArray]:
+def group_rows(columns: Columns, by: GateGroups) -> dict[str, BoolArray]:
     """Return which items belong to each group, kinds in their own order.
 
     Items without an answer belong to no group of an answer.
@@ -512,139 +550,3 @@ def rate_over_units(
     counted = np.ones(len(items), dtype=np.bool_) if counted is None else counted
     both = np.bincount(code, weights=positive & counted, minlength=n)
     return rate_estimate(both, np.bincount(code, weights=counted, minlength=n))
-
-
-def run_with_answers(source: RunSource, settings: Settings) -> ExperimentRun:
-    """Return a run on full contexts with confidences, and with the calibrator of the settings.
-
-    Raises:
-        RunError: the folder is not a complete run with references.
-        InputError: contexts are ablated, only the answers are known, or the calibrator is missing.
-        GateError: the adapter was trained or selected on items of the run.
-    """
-    experiment = Experiment.read([open_run(source)], settings)
-    if experiment.ablated:
-        place = experiment.ablated[0].place
-        message = f"{place}: ablated contexts have no references, so there are no errors to count"
-        raise InputError(message)
-    (run,) = experiment.runs
-    refuse_trained_on([run.run], settings.allow)
-    run.require(MEAN_CONFIDENCE)
-    run.applied(settings.decoding, calibrated=settings.calibrated)
-    return run
-
-
-def choice_warnings(
-    run: ExperimentRun, rule: Rule
-) -> tuple[CalibrationWarning | TrainedOnRun, ...]:
-    """Return what to know of the run of a choice that was allowed or calibrated."""
-    trained = trained_on_runs([run.run])
-    if rule.calibration == "raw":
-        return trained
-    return (*trained, *run.calibrator_warnings(rule.decoding))
-
-
-def rule_of(run: ExperimentRun, signal: Signal, by: GateGroups, settings: Settings) -> Rule:
-    """Return what gates of a run look at, with the views that they need."""
-    views = settings.decoding == "ensemble" or signal == "disagreement"
-    return Rule(
-        signal=signal,
-        decoding=settings.decoding,
-        calibration=settings.calibration_name,
-        k=run.predictions.k if views else 1,
-        by=by,
-        unit=settings.unit,
-    )
-
-
-def _confidence_of_each(confidence: float, gates: int, *, together: bool) -> float:
-    return 1 - (1 - confidence) / max(gates, 1) if together else confidence
-
-
-def _gate(name: str, items: GateItems, target: Target, confidence: float) -> Gate:
-    chosen = choose_gate(items, target, confidence)
-    accepted = items.accepted(chosen.threshold)
-    realised = _cross_validated(items, target, confidence)
-    costs = None
-    if target.kind == "cost":
-        at_gate = expected_cost(items, chosen.threshold, target)
-        costs = (at_gate, expected_cost(items, None, target))
-    return Gate(
-        group=name,
-        chosen=chosen,
-        items=len(items),
-        unanswered=int((items.sureness == -np.inf).sum()),
-        units=len(items.units),
-        equal=items.equal_units,
-        coverage=rate_over_units(items, accepted),
-        same_items_error=rate_over_units(items, items.wrong, accepted),
-        realised_error=rate_over_units(items, items.wrong, realised),
-        realised_coverage=rate_over_units(items, realised),
-        needed=None if chosen.threshold is not None else families_needed(items, target, confidence),
-        cost=costs,
-    )
-
-
-def _cross_validated(items: GateItems, target: Target, confidence: float) -> BoolArray:
-    """Return (n,) which items are accepted by the gate of the other source families."""
-    accepted = np.zeros(len(items), dtype=np.bool_)
-    for here in folds(items):
-        gate = choose_gate(items.taken(~here), target, confidence)
-        accepted[here] = items.taken(here).accepted(gate.threshold)
-    return accepted
-
-
-def folds(items: GateItems) -> Iterator[BoolArray]:
-    """Yield which items each fold leaves out: whole source families, or families if there is one.
-
-    Nothing is yielded for a single family.
-    """
-    names, of_item = sorted(set(items.fold.tolist())), items.fold
-    if len(names) < 2:
-        names, of_item = sorted(set(items.unit.tolist())), items.unit
-    fold_of = {name: at % MOST_FOLDS for at, name in enumerate(names)}
-    fold = np.array([fold_of[name] for name in of_item.tolist()])
-    for number in sorted(set(fold_of.values())) if len(names) > 1 else ():
-        yield fold == number
-
-
-def _alternatives(
-    run: ExperimentRun, chosen: Rule, target: Target, confidence: float
-) -> Iterator[Alternative]:
-    """Yield what every signal would guarantee under every decoding that the run has."""
-    k = run.predictions.k
-    signals = SIGNALS if k > 1 and not run.predictions.repeats else SIGNALS[:3]
-    for signal in signals if run.provenance.known == "probabilities" else SIGNALS[:1]:
-        for rule in decodings_of(run, chosen):
-            if signal == "disagreement":
-                if rule.calibration == "calibrated":
-                    continue  # neither the signal nor the answers change
-                rule = changed(rule, k=k)
-            rule = changed(rule, signal=signal, by="all")
-            items, _ = gate_items(run, rule)
-            gate = choose_gate(items, target, confidence).threshold
-            yield Alternative(rule, gate, float(items.accepted(gate).mean()))
-
-
-def decodings_of(run: ExperimentRun, chosen: Rule) -> Iterator[Rule]:
-    """Yield a rule under every decoding that the run has: single and ensemble, raw and calibrated.
-
-    Args:
-        run: a run with probabilities.
-        chosen: the other members of the rules.
-    """
-    k = run.predictions.k
-    decodings: tuple[Decoding, ...] = ("single", "ensemble") if k > 1 else ("single",)
-    calibrations: tuple[Calibration, ...] = ("raw", "calibrated") if _calibrates(run) else ("raw",)
-    for decoding in decodings:
-        for calibration in calibrations:
-            views = k if decoding == "ensemble" else 1
-            yield changed(chosen, decoding=decoding, calibration=calibration, k=views)
-
-
-def _calibrates(run: ExperimentRun) -> bool:
-    """Return whether the run has a calibrator that was fitted on other families."""
-    try:
-        return run.calibrator is not None
-    except InputError:
-        return False

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, TypeAlias
 
-from pact_eval._choices import CONFIDENCE, ClusterUnit
+from pact_eval._choices import CONFIDENCE
 from pact_eval.errors import NO_PROBABILITIES
 from pact_eval.evaluation.conclusions.conclusion import (
     Conclusion,
@@ -28,7 +28,6 @@ from pact_eval.thresholds.choice import (
     Thresholds,
     gate_items,
     rate_over_units,
-    rule_of,
 )
 from pact_eval.thresholds.gates import Target, choose_gate, sure_answers
 
@@ -75,23 +74,68 @@ class Acting(Conclusion):
         if self.rule is None:
             reasons = "; ".join(part.reason for part in self.unchecked)
             return Sentence("Cannot tell", f"{reasons}.")
-        match self.status:
-            case "share guaranteed":
-                return _say_guaranteed(self, self.rule)
-            case "cannot tell":
-                return Sentence("Cannot tell", _say_too_few(self))
-            case "none shown":
-                return Sentence("No", _say_none(self, self.rule))
+        gates, target, limit = self.gates, self.target, self.target.limit
+        if self.status == "share guaranteed":
+            return _say_guaranteed(self, self.rule)
+        if self.status == "cannot tell":
+            tested = max(gate.chosen.tested_units for gate in gates)
+            counted = "1 tested item is" if tested == 1 else f"{tested:,} tested items are"
+            bad = "an error" if target.limits_error else "one left"
+            enough = f"{least_tested(target, self.confidence):,} without {bad} would do"
+            return Sentence("Cannot tell", f"{counted} too few to show {limit}; {enough}.")
+        share, what = ("share", "wrong") if target.limits_error else ("threshold", "left")
+        if len(gates) > 1:
+            of_any = f"no {share} of any of {len(gates):,} {self.rule.by}s"
+            return Sentence("No", f"{of_any} can be shown to have {limit}.")
+        test, closest = gates[0].chosen.test, ""
+        if test is not None:
+            closest = f"; closest: {test.wrong:,} {what} of {test.accepted:,} tested"
+        sample = sample_text(gates[0].coverage.n, gates[0].units, self.rule.unit)
+        return Sentence("No", f"with {sample}, no {share} can be shown to have {limit}{closest}.")
 
     @property
     def needed(self) -> str:
         """How many items would do if no share is guaranteed; "" if that was not looked for."""
         if self.rule is None or self.status == "share guaranteed" or not self.planned:
             return ""
-        gates, unit = self.gates, self.rule.unit
-        least = min(gates, key=lambda gate: math.inf if gate.needed is None else gate.needed)
-        of_group = "" if len(gates) == 1 or least.needed is None else f"{least.group} first: "
-        return f"{of_group}{_say_needed(least, unit)}"
+        gate = min(self.gates, key=lambda gate: math.inf if gate.needed is None else gate.needed)
+        units = plain_units(gate.coverage.n, gate.units, self.rule.unit)
+        run_size = f"the run has {gate.units:,}"
+        if gate.needed is None:
+            return f"nothing shows that more {units} like these would do; {run_size}"
+        of_group = "" if len(self.gates) == 1 else f"{gate.group} first: "
+        if gate.needed > gate.units:
+            enough = f"about {gate.needed:,} {units} like these would do in 4 of 5 cases"
+            return f"{of_group}{enough}; {run_size}"
+        return (
+            f"{of_group}its {gate.units:,} {units} would often do, but the tested items of these "
+            "do not show it: score more"
+        )
+
+
+def _say_guaranteed(conclusion: Acting, rule: Rule) -> Sentence:
+    """Say which answers need no review, of the only gate, or of the groups that have one."""
+    gates, target = conclusion.gates, conclusion.target
+    units = plain_units(*max((gate.coverage.n, gate.units) for gate in gates), rule.unit)
+    same = rule.counting == "items" or all(gate.equal for gate in gates)
+    once = "" if same else f", each {units.removesuffix('s')} counting once"
+    promise = f"{target.limit} in new {units} like these{once}, with"
+    if len(gates) == 1:
+        verb = "have" if target.limits_error else "can be accepted, with"
+        answers = sure_answers(gates[0].chosen.threshold, rule.signal)
+        share = f"{rate_text(gates[0].coverage)} of the items"
+        with_sure = f"{promise} {100 * conclusion.confidence:.4g}% confidence"
+        return Sentence("Yes", f"{answers} ({share}) {verb} {with_sure}.")
+    kept = [gate.group for gate in gates if gate.guaranteed]
+    left = [gate.group for gate in gates if not gate.guaranteed]
+    rest = f"; no share is shown for {first_of(left)}" if left else ""
+    sure, scope = conclusion.confidence, "each"
+    if conclusion.together:
+        sure, scope = 1 - (1 - sure) * len(gates), "all together"
+    return Sentence(
+        f"Yes, {'for' if rule.by == 'answer' else 'in'} {first_of(kept)}",
+        f"{promise} {100 * sure:.4g}% confidence, {scope}{rest}.",
+    )
 
 
 def acting(thresholds: Thresholds) -> Acting:
@@ -101,30 +145,20 @@ def acting(thresholds: Thresholds) -> Acting:
         thresholds: the gates of a run.
 
     Returns:
-        As `acting_of_gates`.
+        "share guaranteed" if at least one group has a gate; "cannot tell" if no group has enough
+        tested families for any gate; otherwise "none shown". Groups with too few tested families
+        are listed as unchecked.
     """
-    rule, target, sure = thresholds.rule, thresholds.target, thresholds.confidence_of_each
-    conclusion = acting_of_gates(thresholds.gates, rule, target, sure)
+    sure = thresholds.confidence_of_each
+    conclusion = _concluded(thresholds.gates, thresholds.rule, thresholds.target, sure)
     share = thresholds.share if conclusion.status == "share guaranteed" else None
     return replace(conclusion, together=thresholds.together, share=share)
 
 
-def acting_of_gates(
-    gates: Sequence[GroupGate], rule: Rule, target: Target, confidence: float
+def _concluded(
+    gates: tuple[GroupGate, ...], rule: Rule, target: Target, confidence: float
 ) -> Acting:
-    """Conclude from the gates of one run or more groups whether the model may act alone.
-
-    Args:
-        gates: one per group.
-        rule: what they look at.
-        target: what they keep.
-        confidence: of each gate.
-
-    Returns:
-        "share guaranteed" if at least one group has a gate; "cannot tell" if no group has enough
-        tested families for any gate; otherwise "none shown". Groups with too few tested families
-        are listed as unchecked. The share is that of the only gate.
-    """
+    """Conclude as `acting`; the share is that of the only gate."""
     least = least_tested(target, confidence)
     unchecked = tuple(
         Unchecked(
@@ -135,20 +169,30 @@ def acting_of_gates(
         for gate in gates
         if gate.chosen.tested_units < least
     )
-    status: ActingStatus = "none shown"
+    status: ActingStatus = "cannot tell" if len(unchecked) == len(gates) else "none shown"
     if any(gate.guaranteed for gate in gates):
         status = "share guaranteed"
-    elif len(unchecked) == len(gates):
-        status = "cannot tell"
     return Acting(
         status=status,
         target=target,
         confidence=confidence,
         share=gates[0].coverage if status == "share guaranteed" and len(gates) == 1 else None,
         rule=rule,
-        gates=tuple(gates),
+        gates=gates,
         unchecked=unchecked,
     )
+
+
+def least_tested(target: Target, confidence: float) -> int:
+    """Return the number of tested items, none of them wrong, that shows a target.
+
+    Examples:
+        >>> from pact_eval.thresholds.gates import Target
+        >>> from pact_eval.thresholds.conclusion import least_tested
+        >>> least_tested(Target.of_error(0.05), 0.95)
+        59
+    """
+    return math.ceil(math.log1p(-confidence) / math.log1p(-target.rate) - 1e-9)
 
 
 def acting_without_probabilities(
@@ -167,97 +211,8 @@ def acting_without_probabilities(
     known = open_run(source).provenance.known
     if known not in UNSURE:
         return None
-    return _cannot_tell(NO_PROBABILITIES[known], target, confidence)
-
-
-def _cannot_tell(reason: str, target: Target, confidence: float, run: str = "") -> Acting:
-    """Return the conclusion on gates that cannot be tested."""
-    return Acting(
-        status="cannot tell",
-        run=run,
-        target=target,
-        confidence=confidence,
-        unchecked=(Unchecked("gates", reason),),
-    )
-
-
-def least_tested(target: Target, confidence: float) -> int:
-    """Return the number of tested items, none of them wrong, that shows a target.
-
-    Examples:
-        >>> from pact_eval.thresholds.gates import Target
-        >>> from pact_eval.thresholds.conclusion import least_tested
-        >>> least_tested(Target.of_error(0.05), 0.95)
-        59
-    """
-    return math.ceil(math.log1p(-confidence) / math.log1p(-target.rate) - 1e-9)
-
-
-def _say_guaranteed(conclusion: Acting, rule: Rule) -> Sentence:
-    gates = conclusion.gates
-    units = plain_units(*max(_sizes(gates)), rule.unit)
-    same = rule.counting == "items" or all(gate.equal for gate in gates)
-    once = "" if same else f", each {units.removesuffix('s')} counting once"
-    limit, sure = conclusion.target.limit, conclusion.confidence
-    if len(gates) == 1:
-        (gate,) = gates
-        verb = "have" if conclusion.target.limits_error else "can be accepted, with"
-        return Sentence(
-            "Yes",
-            f"{sure_answers(gate.chosen.threshold, rule.signal)} ({rate_text(gate.coverage)} of "
-            f"the items) {verb} {limit} in new {units} like these{once}, "
-            f"with {100 * sure:.4g}% confidence.",
-        )
-    kept = [gate.group for gate in gates if gate.guaranteed]
-    left = [gate.group for gate in gates if not gate.guaranteed]
-    rest = f"; no share is shown for {first_of(left)}" if left else ""
-    sure = 1 - (1 - sure) * len(gates) if conclusion.together else sure
-    scope = "all together" if conclusion.together else "each"
-    return Sentence(
-        f"Yes, {'for' if rule.by == 'answer' else 'in'} {first_of(kept)}",
-        f"{limit} in new {units} like these{once}, with {100 * sure:.4g}% confidence, "
-        f"{scope}{rest}.",
-    )
-
-
-def _say_none(conclusion: Acting, rule: Rule) -> str:
-    gates, target = conclusion.gates, conclusion.target
-    share, what = ("share", "wrong") if target.limits_error else ("threshold", "left")
-    if len(gates) > 1:
-        kinds = f"any of {len(gates):,} {rule.by}s"
-        return f"no {share} of {kinds} can be shown to have {target.limit}."
-    (gate,), (size,) = gates, _sizes(gates)
-    test, closest = gate.chosen.test, ""
-    if test is not None:
-        closest = f"; closest: {test.wrong:,} {what} of {test.accepted:,} tested"
-    sample = sample_text(*size, rule.unit)
-    return f"with {sample}, no {share} can be shown to have {target.limit}{closest}."
-
-
-def _say_too_few(conclusion: Acting) -> str:
-    tested = max(gate.chosen.tested_units for gate in conclusion.gates)
-    least = least_tested(conclusion.target, conclusion.confidence)
-    counted = "1 tested item is" if tested == 1 else f"{tested:,} tested items are"
-    bad = "an error" if conclusion.target.limits_error else "one left"
-    return f"{counted} too few to show {conclusion.target.limit}; {least:,} without {bad} would do."
-
-
-def _sizes(gates: Sequence[GroupGate]) -> list[tuple[int, int]]:
-    """Return the items and families of each gate."""
-    return [(gate.coverage.n, gate.units) for gate in gates]
-
-
-def _say_needed(gate: GroupGate, unit: ClusterUnit) -> str:
-    units = plain_units(gate.coverage.n, gate.units, unit)
-    run_size = f"the run has {gate.units:,}"
-    if gate.needed is None:
-        return f"nothing shows that more {units} like these would do; {run_size}"
-    if gate.needed <= gate.units:
-        return (
-            f"its {gate.units:,} {units} would often do, but the tested items of these do not "
-            "show it: score more"
-        )
-    return f"about {gate.needed:,} {units} like these would do in 4 of 5 cases; {run_size}"
+    unchecked = (Unchecked("gates", NO_PROBABILITIES[known]),)
+    return Acting(status="cannot tell", target=target, confidence=confidence, unchecked=unchecked)
 
 
 def with_acting(report: RunReport) -> RunReport:
@@ -309,31 +264,31 @@ def acting_of_run(experiment: Experiment, run: ExperimentRun) -> Acting | None:
     Raises:
         InputError: the target is not in (0, 1), or the run lacks the decoding or its calibrator.
     """
-    settings = experiment.settings
+    settings, leak = experiment.settings, experiment.data.leak
     if settings.target_error is None or run.ablated:
         return None
-    target = Target.of_error(settings.target_error)
-    reason = _unknown(experiment, run)
-    if reason is not None:
-        return _cannot_tell(reason, target, CONFIDENCE, run.label)
-    return run.once(("acting", settings), lambda: _acting(experiment, run, target))
-
-
-def _unknown(experiment: Experiment, run: ExperimentRun) -> str | None:
-    """Return why nothing can be told of a run; None if something can."""
+    target, reason = Target.of_error(settings.target_error), None
     if run.provenance.known in UNSURE:
-        return NO_PROBABILITIES[run.provenance.known]
-    leak = experiment.data.leak
-    if leak is None or leak.left_out:
-        return None
-    return f"{len(leak.items):,} items leak; --without-leaks leaves their families out"
+        reason = NO_PROBABILITIES[run.provenance.known]
+    elif leak is not None and not leak.left_out:
+        reason = f"{len(leak.items):,} items leak; --without-leaks leaves their families out"
+    if reason is not None:
+        unchecked = (Unchecked("gates", reason),)
+        return Acting(
+            status="cannot tell",
+            target=target,
+            confidence=CONFIDENCE,
+            run=run.label,
+            unchecked=unchecked,
+        )
 
+    def concluded() -> Acting:
+        rule = Rule.of(run, settings)
+        items, _ = gate_items(run, rule)
+        chosen = choose_gate(items, target, CONFIDENCE)
+        share = rate_over_units(items, items.accepted(chosen.threshold))
+        gate = GroupGate("all", chosen, len(items.units), items.equal_units, share)
+        conclusion = _concluded((gate,), rule, target, CONFIDENCE)
+        return replace(conclusion, run=run.label, planned=False)
 
-def _acting(experiment: Experiment, run: ExperimentRun, target: Target) -> Acting:
-    rule = rule_of(run, "top", "all", experiment.settings)
-    items, _ = gate_items(run, rule)
-    chosen = choose_gate(items, target, CONFIDENCE)
-    share = rate_over_units(items, items.accepted(chosen.threshold))
-    gate = GroupGate("all", chosen, len(items.units), items.equal_units, share)
-    conclusion = acting_of_gates([gate], rule, target, CONFIDENCE)
-    return replace(conclusion, run=run.label, planned=False)
+    return run.once(("acting", settings), concluded)

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps_indented, sha256_of_json
@@ -39,8 +40,9 @@ from pact_eval.runs.custody import trained_on_json
 from pact_eval.runs.folder import unanswered_items
 from pact_eval.runs.identity import RunIdentity
 from pact_eval.schema import Section, convert_hashed, with_sha256
-from pact_eval.thresholds.answer_sets import AnswerSets, KindSets
-from pact_eval.thresholds.choice import Gate, Rule, Thresholds
+from pact_eval.stats.estimate import Estimate
+from pact_eval.thresholds.answer_sets import AnswerSets
+from pact_eval.thresholds.choice import Rule, Thresholds
 from pact_eval.thresholds.gates import EVERY_ANSWER, Target
 
 FORMAT: Final = "pact-thresholds-1"
@@ -155,177 +157,128 @@ class AnswerSetsFile(PromiseFile, frozen=True):
         return {kind: sets.probability_at_least for kind, sets in self.written_kinds.items()}
 
 
-def thresholds_json(thresholds: Thresholds) -> dict[str, Json]:
-    """Return the content of `thresholds.json`."""
-    rule = thresholds.rule.to_json()
-    content: dict[str, Json] = {
-        "format": FORMAT,
-        "guarantee": guarantee(thresholds),
-        "rule": rule,
-        "target": thresholds.target.to_json(),
-        "confidence": {
-            "asked": thresholds.confidence,
-            "each": thresholds.confidence_of_each,
-            "all": thresholds.confidence_of_all,
-            "together": thresholds.together,
-        },
-        "gates": {gate.group: _gate_json(gate) for gate in thresholds.gates},
-        **_origin(
-            thresholds,
-            rule,
-            items=thresholds.share.n,
-            unanswered=len(unanswered_items(thresholds.run.run)),
-        ),
-    }
-    return with_sha256(content)
-
-
-def _origin(
-    choice: Thresholds | AnswerSets, rule: Mapping[str, Json], *, items: int, unanswered: int
-) -> dict[str, Json]:
-    """Return where a choice comes from: model, calibrator, fingerprint, and the run with its data.
-
-    Args:
-        choice: gates or answer sets.
-        rule: what it looks at, as its file says it.
-        items: items of the run, unanswered ones included.
-        unanswered: items without an answer.
-    """
-    run = choice.run
+def choice_json(choice: Thresholds | AnswerSets) -> dict[str, Json]:
+    """Return the content of `thresholds.json` or of `sets.json`."""
+    own = _gates_json(choice) if isinstance(choice, Thresholds) else _sets_json(choice)
+    rule, run = own["rule"], choice.run
     model = RunIdentity.of(run.provenance).to_json()
     calibrator = None if choice.rule.calibration == "raw" else run.calibrator
     calibrator_hash = None if calibrator is None else calibrator_sha256(calibrator)
-    fingerprint = sha256_of_json(
-        {"model": model, "calibrator_sha256": calibrator_hash, "rule": dict(rule)}
-    )
-    return {
+    items, unanswered = len(run.predictions), len(unanswered_items(run.run))
+    content: dict[str, Json] = {
+        **own,
         "model": model,
         "calibrator_sha256": calibrator_hash,
-        "fingerprint": fingerprint,
+        "fingerprint": sha256_of_json(
+            {"model": model, "calibrator_sha256": calibrator_hash, "rule": rule}
+        ),
         "chosen_on": {
             "run": run.place,
             "arm": run.provenance.arm,
             "seed": run.provenance.seed,
             "data_sha256": run.provenance.data.sha256,
             "predictions_sha256": run.run.seal.predictions_sha256,
-            "items": items,
+            "items": items + unanswered,
             "unanswered": unanswered,
             "families": [*choice.families],
             "source_families": [*choice.source_families],
             **trained_on_json(run.run),
         },
     }
-
-
-def guarantee(thresholds: Thresholds) -> str:
-    """Return the guarantee of the gates as one sentence."""
-    units = CLUSTERS[thresholds.rule.unit]
-    of = (
-        "the error among accepted items"
-        if thresholds.target.limits_error
-        else "the share of escalated items"
-    )
-    several = len(thresholds.gates) > 1
-    whom = (
-        "for each gate alone" if several and not thresholds.together else "for all gates together"
-    )
-    return (
-        f"With {100 * thresholds.confidence:g}% confidence over the {units} of the run"
-        f"{f', {whom}' if several else ''}, {of} is at most "
-        f"{100 * thresholds.target.rate:g}% in new {units} from the same population"
-        f"{thresholds.rule.counting_text}."
-    )
-
-
-def write_thresholds(path: Path, thresholds: Thresholds) -> None:
-    """Write a file of thresholds, atomically.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
-    write_atomically(path, dumps_indented(thresholds_json(thresholds)))
-
-
-def read_thresholds(path: Path) -> ThresholdsFile:
-    """Read a file of thresholds, strictly.
-
-    Raises:
-        InputError: it cannot be read, or is not a file of thresholds.
-        TamperedError: it has changed since it was written.
-    """
-    return _read_promise(path, FORMAT, "file of thresholds", "thresholds", ThresholdsFile)
-
-
-def _gate_json(gate: Gate) -> dict[str, Json]:
-    threshold, test = gate.chosen.threshold, gate.chosen.test
-    realised = gate.realised_error.value
-    return {
-        "sureness_at_least": None if threshold is None else max(threshold, EVERY_ANSWER),
-        "coverage": [gate.coverage.value, gate.coverage.low, gate.coverage.high]
-        if math.isfinite(gate.coverage.low)
-        else [gate.coverage.value, None, None],
-        "realised_error": realised if math.isfinite(realised) else None,
-        "accepted": None if test is None else test.accepted,
-        "wrong": None if test is None else test.wrong,
-        "p_value": None if test is None else test.p_value,
-        "families": gate.units,
-        "families_tested": gate.chosen.tested_units,
-        "families_needed": gate.needed,
-    }
-
-
-def answer_sets_json(answer_sets: AnswerSets) -> dict[str, Json]:
-    """Return the content of `sets.json`."""
-    rule: dict[str, Json] = {
-        name: getattr(answer_sets.rule, name)
-        for name in ("decoding", "calibration", "k", "unit", "counting")
-    }
-    by = answer_sets.rule.by
-    rule |= {} if by == "kind" else {"by": by}
-    content: dict[str, Json] = {
-        "format": SETS_FORMAT,
-        "guarantee": sets_guarantee(answer_sets),
-        "rule": rule,
-        "coverage": answer_sets.coverage,
-        "confidence": answer_sets.confidence,
-        "ties_seed": answer_sets.ties_seed,
-        "kinds": {
-            kind.kind: _kind_json(kind) | ({} if by == "kind" else {"kind": kind.kind_of_field})
-            for kind in answer_sets.kinds
-        },
-        **_origin(
-            answer_sets,
-            rule,
-            items=sum(kind.sets.items for kind in answer_sets.kinds) + answer_sets.unanswered,
-            unanswered=answer_sets.unanswered,
-        ),
-    }
     return with_sha256(content)
 
 
-def sets_guarantee(answer_sets: AnswerSets) -> str:
-    """Return the promise of the sets as one sentence."""
-    units = CLUSTERS[answer_sets.rule.unit]
-    sure = (
-        f"on average over the {units} of the run"
-        if answer_sets.confidence is None
-        else f"with {100 * answer_sets.confidence:g}% confidence over the {units} of the run"
-    )
-    scope = f", for each {answer_sets.rule.by} alone" if len(answer_sets.kinds) > 1 else ""
-    return (
-        f"The right answer of an item is in its set with a probability of at least "
-        f"{100 * answer_sets.coverage:g}%, {sure}{scope}, in new {units} from the same population"
-        f"{answer_sets.rule.counting_text}."
-    )
-
-
-def write_answer_sets(path: Path, answer_sets: AnswerSets) -> None:
-    """Write a file of answer sets, atomically.
+def write_choice(path: Path, choice: Thresholds | AnswerSets) -> None:
+    """Write a file of thresholds or of answer sets, atomically.
 
     Raises:
         InputError: the file cannot be written.
     """
-    write_atomically(path, dumps_indented(answer_sets_json(answer_sets)))
+    write_atomically(path, dumps_indented(choice_json(choice)))
+
+
+def _gates_json(thresholds: Thresholds) -> dict[str, Json]:
+    """Return what a file has of gates alone, their guarantee in one sentence first."""
+    target, units = thresholds.target, CLUSTERS[thresholds.rule.unit]
+    of = "the error among accepted items" if target.limits_error else "the share of escalated items"
+    scope = ""
+    if len(thresholds.gates) > 1:
+        scope = ", for all gates together" if thresholds.together else ", for each gate alone"
+    gates: dict[str, Json] = {}
+    for gate in thresholds.gates:
+        threshold, test, realised = gate.chosen.threshold, gate.chosen.test, gate.realised_error
+        gates[gate.group] = {
+            "sureness_at_least": None if threshold is None else max(threshold, EVERY_ANSWER),
+            "coverage": _with_ends(gate.coverage),
+            "realised_error": realised.value if math.isfinite(realised.value) else None,
+            "accepted": None if test is None else test.accepted,
+            "wrong": None if test is None else test.wrong,
+            "p_value": None if test is None else test.p_value,
+            "families": gate.units,
+            "families_tested": gate.chosen.tested_units,
+            "families_needed": gate.needed,
+        }
+    return {
+        "format": FORMAT,
+        "guarantee": (
+            f"With {100 * thresholds.confidence:g}% confidence over the {units} of the run{scope}, "
+            f"{of} is at most {100 * target.rate:g}% in new {units} from the same population"
+            f"{thresholds.rule.counting_text}."
+        ),
+        "rule": thresholds.rule.to_json(),
+        "target": target.to_json(),
+        "confidence": {
+            "asked": thresholds.confidence,
+            "each": thresholds.confidence_of_each,
+            "all": thresholds.confidence_of_all,
+            "together": thresholds.together,
+        },
+        "gates": gates,
+    }
+
+
+def _sets_json(sets: AnswerSets) -> dict[str, Json]:
+    """Return what a file has of answer sets alone, their promise in one sentence first."""
+    by, units = sets.rule.by, CLUSTERS[sets.rule.unit]
+    names = ("decoding", "calibration", "k", "unit", "counting")
+    rule: dict[str, Json] = {name: getattr(sets.rule, name) for name in names}
+    sure = "on average"
+    if sets.confidence is not None:
+        sure = f"with {100 * sets.confidence:g}% confidence"
+    scope = f", for each {by} alone" if len(sets.kinds) > 1 else ""
+    kinds: dict[str, Json] = {}
+    for kind in sets.kinds:
+        level = kind.level
+        kinds[kind.kind] = {
+            "probability_at_least": level.threshold,
+            "floor": level.floor,
+            "floor_confidence": level.confidence,
+            "drawn": level.drawn,
+            "missed": level.missed,
+            "size": _with_ends(kind.sets.size),
+            "families": kind.sets.units,
+            "families_needed": kind.needed,
+            **({} if by == "kind" else {"kind": kind.kind_of_field}),
+        }
+    return {
+        "format": SETS_FORMAT,
+        "guarantee": (
+            f"The right answer of an item is in its set with a probability of at least "
+            f"{100 * sets.coverage:g}%, {sure} over the {units} of the run{scope}, in new {units} "
+            f"from the same population{sets.rule.counting_text}."
+        ),
+        "rule": rule | ({} if by == "kind" else {"by": by}),
+        "coverage": sets.coverage,
+        "confidence": sets.confidence,
+        "ties_seed": sets.ties_seed,
+        "kinds": kinds,
+    }
+
+
+def _with_ends(estimate: Estimate) -> list[Json]:
+    """Return a value with its interval, which is null if there is none."""
+    ends = (estimate.low, estimate.high) if math.isfinite(estimate.low) else (None, None)
+    return [estimate.value, *ends]
 
 
 def is_answer_sets(path: Path) -> bool:
@@ -340,50 +293,33 @@ def is_answer_sets(path: Path) -> bool:
     return isinstance(value, dict) and value.get("format") == SETS_FORMAT
 
 
-def read_answer_sets(path: Path) -> AnswerSetsFile:
-    """Read a file of answer sets, strictly.
-
-    Raises:
-        InputError: it cannot be read, or is not a file of answer sets.
-        TamperedError: it has changed since it was written.
-    """
-    noun, command = "file of answer sets", "thresholds --sets"
-    file = _read_promise(path, SETS_FORMAT, noun, command, AnswerSetsFile)
-    by = "question" if file.rule.by == "question" else "kind"
-    return msgspec.structs.replace(file, rule=msgspec.structs.replace(file.rule, by=by))
-
-
-def _kind_json(kind_sets: KindSets) -> dict[str, Json]:
-    level, size = kind_sets.level, kind_sets.sets.size
-    ends = (size.low, size.high) if math.isfinite(size.low) else (None, None)
-    return {
-        "probability_at_least": level.threshold,
-        "floor": level.floor,
-        "floor_confidence": level.confidence,
-        "drawn": level.drawn,
-        "missed": level.missed,
-        "size": [size.value, *ends],
-        "families": kind_sets.sets.units,
-        "families_needed": kind_sets.needed,
-    }
-
-
-def _read_promise(
-    path: Path, format_: str, noun: str, command: str, kind: type[Promise]
-) -> Promise:
-    """Read a file that this package wrote, strictly.
-
-    Args:
-        path: the file.
-        format_: what its format calls itself.
-        noun: what it is, for messages.
-        command: of pact-eval, which makes it.
-        kind: the struct of its content.
+def read_thresholds(path: Path) -> ThresholdsFile:
+    """Read a file of thresholds, strictly.
 
     Raises:
         InputError: it cannot be read, has another format, or a value has the wrong type.
         TamperedError: it has changed since it was written.
     """
+    return _read_promise(path, FORMAT, "file of thresholds", "thresholds", ThresholdsFile)
+
+
+def read_answer_sets(path: Path) -> AnswerSetsFile:
+    """Read a file of answer sets, strictly.
+
+    Raises:
+        InputError: it cannot be read, has another format, or a value has the wrong type.
+        TamperedError: it has changed since it was written.
+    """
+    noun, command = "file of answer sets", "thresholds --sets"
+    file = _read_promise(path, SETS_FORMAT, noun, command, AnswerSetsFile)
+    by = "question" if file.rule.by == "question" else "kind"
+    return replace(file, rule=replace(file.rule, by=by))
+
+
+def _read_promise(
+    path: Path, format_: str, noun: str, command: str, kind: type[Promise]
+) -> Promise:
+    """Read a file that this package wrote: its name, the command that makes it, its struct."""
     value = read_json(path)
     if not isinstance(value, dict) or value.get("format") != format_:
         got = describe(value) if not isinstance(value, dict) else describe(value.get("format"))
@@ -395,5 +331,5 @@ def _read_promise(
     rule, written = file.rule, value.get("rule")
     if isinstance(written, dict) and "counting" not in written:
         # A file that does not say what counts the same is of the time when items did.
-        rule = msgspec.structs.replace(rule, counting="items")
-    return msgspec.structs.replace(file, path=path, rule=rule)
+        rule = replace(rule, counting="items")
+    return replace(file, path=path, rule=rule)

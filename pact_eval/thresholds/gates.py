@@ -50,7 +50,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -138,48 +138,23 @@ class Target(Section, frozen=True, omit_defaults=False, forbid_unknown_fields=Tr
             return f"{limit} errors"
         return f"{limit} errors (one costs {self.cost_wrong:g}, a review {self.cost_review:g})"
 
-    @property
-    def text(self) -> str:
-        """The limit.
-
-        Example:
-            >>> Target.of_error(0.05).text
-            'error of accepted items at most 5%'
-        """
-        limit = f"at most {100 * self.rate:.3g}%"
-        match self.kind:
-            case "error":
-                return f"error of accepted items {limit}"
-            case "escalation":
-                return f"escalated items {limit}"
-            case "cost":
-                return (
-                    f"error of accepted items {limit} (a wrong decision costs {self.cost_wrong:g}, "
-                    f"a review {self.cost_review:g})"
-                )
-
 
 SIGNALS: Final[tuple[Signal, ...]] = get_args(Signal)
+
+SIGNAL_NAMES: Final[dict[Signal, str]] = {name: name for name in SIGNALS} | {
+    "top": "top probability"
+}
+"""The signals in words."""
 
 EVERY_ANSWER: Final = -10.0
 """Written for a gate that accepts every answer: no sureness is so low."""
 
-SIGNAL_NAMES: Final[dict[Signal, str]] = {
-    "top": "top probability",
-    "margin": "margin",
-    "entropy": "entropy",
-    "disagreement": "disagreement",
-}
-"""The signals in words."""
-
-_DIGITS: Final = 4
-
-LOW_IS_SURE: Final[frozenset[Signal]] = frozenset({"entropy", "disagreement"})
+_LOW_IS_SURE: Final[frozenset[Signal]] = frozenset({"entropy", "disagreement"})
 """Signals that are low if the run is sure; their sureness is minus the signal."""
 
 
-def signal_values(items: ScoredItems, signal: Signal) -> FloatArray | None:
-    r"""Return a signal of every item.
+def sureness(items: ScoredItems, signal: Signal) -> FloatArray | None:
+    r"""Return how sure a run is of its answers: a signal, with the sign that makes more surer.
 
     Entropy is :math:`-\sum_j p_j \log p_j`. Disagreement is the mean TV between the raw
     distributions of the views, whatever the decoding is; see `metrics.pairwise_tv`.
@@ -189,27 +164,19 @@ def signal_values(items: ScoredItems, signal: Signal) -> FloatArray | None:
         signal: its name.
 
     Returns:
-        (n,) values: probabilities, nats, or TV in [0, 1]. None for the disagreement of one view.
+        (n,) probabilities, minus nats, or minus TV. None for the disagreement of one view.
     """
     if signal == "top":
         return items.confidence
     if signal == "disagreement":
         tv = np.asarray(items.values["view_tv"], dtype=np.float64)
-        return None if items.k == 1 or np.isnan(tv).any() else tv
+        return None if items.k == 1 or np.isnan(tv).any() else -tv
     log_p = items.log_probs
     if signal == "entropy":
         p = np.exp(log_p)
-        return np.asarray(-(p * np.where(p > 0, log_p, 0.0)).sum(axis=1), dtype=np.float64)
+        return np.asarray((p * np.where(p > 0, log_p, 0.0)).sum(axis=1), dtype=np.float64)
     largest = np.exp(np.partition(log_p, -2, axis=1)[:, -2:])
     return np.asarray(largest[:, 1] - largest[:, 0], dtype=np.float64)
-
-
-def sureness(items: ScoredItems, signal: Signal) -> FloatArray | None:
-    """Return (n,) the signal with the sign that makes more surer; None if there is none."""
-    values = signal_values(items, signal)
-    if values is None:
-        return None
-    return -values if signal in LOW_IS_SURE else values
 
 
 def gate_text(threshold: float | None, signal: Signal) -> str:
@@ -219,12 +186,11 @@ def gate_text(threshold: float | None, signal: Signal) -> str:
         >>> gate_text(0.93217, "top"), gate_text(-0.25, "entropy"), gate_text(None, "top")
         ('>= 0.9322', '<= 0.25', 'nothing')
     """
-    if threshold is None or threshold == math.inf:
+    if threshold is None:
         return "nothing"
     if threshold <= EVERY_ANSWER:
         return "every answer"
-    sign = "<=" if signal in LOW_IS_SURE else ">="
-    return f"{sign} {-threshold if sign == '<=' else threshold:.{_DIGITS}g}"
+    return f"<= {-threshold:.4g}" if signal in _LOW_IS_SURE else f">= {threshold:.4g}"
 
 
 _SURE_ANSWERS: Final[dict[Signal, str]] = {
@@ -248,22 +214,20 @@ def sure_answers(threshold: float | None, signal: Signal) -> str:
     return f"{_SURE_ANSWERS[signal]} {condition.partition(' ')[2]}"
 
 
-def gate_number(threshold: float, signal: Signal) -> str:
-    """Write the value of a signal at a gate, for an axis.
-
-    Example:
-        >>> gate_number(0.93217, "top"), gate_number(-0.25, "entropy")
-        ('0.932', '0.250')
-    """
-    if threshold == math.inf:
-        return "nothing"
-    if threshold <= EVERY_ANSWER:
-        return "all"
-    return f"{-threshold if signal in LOW_IS_SURE else threshold:.3f}"
-
-
 _SALT: Final = "pact-thresholds-1"
 _WORD: Final = 2**32
+
+
+class Draw(NamedTuple):
+    """The drawn item of every unit.
+
+    Attributes:
+        one: (n,) whether an item is the drawn item of its unit.
+        chance: (n,) probability with which the design draws each item.
+    """
+
+    one: BoolArray
+    chance: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,47 +270,29 @@ class GateItems:
 
     @cached_property
     def draw(self) -> Draw:
-        """Items that the tests may see: see `Draw`."""
-        return Draw.of(self)
+        """Items that the tests may see, one of a unit, by a hash of the unit's name."""
+        code = self.units.codes.astype(np.int64)
+        names = (
+            f"{_SALT}\0{name}".encode("utf-8", errors="surrogatepass")
+            for name in self.units.texts.to_list()
+        )
+        digests = (hashlib.blake2b(name, digest_size=8).digest() for name in names)
+        words = [int.from_bytes(digest, "big") % _WORD for digest in digests]
+        sizes = np.bincount(code, minlength=len(self.units))
+        slots = sizes
+        if self.counting == "items":
+            slots = np.full_like(sizes, sizes.max(initial=1))
+        slot = np.array(words, dtype=np.int64) * slots // _WORD
+        order = np.lexsort((self.ids.astype(np.str_), code))
+        place = np.empty(code.size, dtype=np.int64)
+        place[order] = np.arange(code.size) - (np.cumsum(sizes) - sizes)[code[order]]
+        return Draw(np.asarray(place == slot[code]), 1 / slots[code])
 
     def accepted(self, threshold: float | None) -> BoolArray:
         """(n,) whether a gate accepts each item; None accepts none, and -inf every answer."""
         if threshold is None:
             return np.zeros(len(self), dtype=np.bool_)
         return np.asarray((self.sureness >= threshold) & (self.sureness > -np.inf))
-
-
-@dataclass(frozen=True, eq=False)
-class Draw:
-    """The drawn item of every unit.
-
-    Attributes:
-        one: (n,) whether an item is the drawn item of its unit.
-        chance: (n,) probability with which the design draws each item.
-    """
-
-    one: BoolArray
-    chance: FloatArray
-
-    @classmethod
-    def of(cls, items: GateItems) -> Draw:
-        """Draw from items."""
-        units = items.units
-        code = units.codes.astype(np.int64)
-        words = np.array([_word(name) for name in units.texts.to_list()], dtype=np.int64)
-        sizes = np.bincount(code, minlength=len(units))
-        slots = sizes if items.counting == "families" else np.full_like(sizes, sizes.max(initial=1))
-        slot = words * slots // _WORD
-        order = np.lexsort((items.ids.astype(np.str_), code))
-        place = np.empty(code.size, dtype=np.int64)
-        place[order] = np.arange(code.size) - (np.cumsum(sizes) - sizes)[code[order]]
-        return cls(one=np.asarray(place == slot[code]), chance=1 / slots[code])
-
-
-def _word(name: str) -> int:
-    """Return a 32-bit number from a name."""
-    text = f"{_SALT}\0{name}".encode("utf-8", errors="surrogatepass")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") % _WORD
 
 
 STARTS: Final = (0.15, 0.35)
@@ -415,16 +361,21 @@ def choose_gate(items: GateItems, target: Target, confidence: float) -> ChosenGa
         (0.25, 27, 377)
     """
     tested = items.taken(items.draw.one)
-    ranked = tested.taken(np.argsort(-tested.sureness, kind="stable"))
-    tests = RankedTests.of(ranked.sureness, ranked.wrong, target, 1 - confidence)
+    order = np.argsort(-tested.sureness, kind="stable")
+    tests = ranked_tests(tested.sureness[order], tested.wrong[order], target, 1 - confidence)
     passed = np.flatnonzero(tests.passed)
-    at = tests.closest
-    if passed.size:
-        at = int(passed[_choice(items, tests.gates[passed], target)])
-    if at is None:
-        return ChosenGate(None, None, len(tested))
-    test = tests.test(at)
-    return ChosenGate(test.threshold if passed.size else None, test, len(tested))
+    if not passed.size:
+        closest = None if tests.closest is None else tests.test(tests.closest)
+        return ChosenGate(None, closest, len(tested))
+    at = passed[-1] if target.limits_error else passed[0]
+    if target.cost_wrong is not None and target.cost_review is not None:
+        answered = items.taken(items.sureness > -np.inf)
+        order = np.argsort(-answered.sureness)
+        accepted = np.searchsorted(-answered.sureness[order], -tests.gates[passed], side="right")
+        wrong = np.r_[0, np.cumsum(answered.wrong[order])][accepted]
+        at = passed[np.argmin(wrong * target.cost_wrong - accepted * target.cost_review)]
+    test = tests.test(int(at))
+    return ChosenGate(test.threshold, test, len(tested))
 
 
 @dataclass(frozen=True, eq=False)
@@ -447,35 +398,35 @@ class RankedTests:
     passed: BoolArray
     closest: int | None
 
-    @classmethod
-    def of(
-        cls, sureness: FloatArray, wrong: BoolArray, target: Target, level: float
-    ) -> RankedTests:
-        """Test drawn items that are ranked by sureness; those without an answer are last."""
-        tested, n = len(sureness), int((sureness > -np.inf).sum())
-        accepted = np.arange(1, n + 1)
-        # An item as sure as another must pass with it, whatever rounds its numbers.
-        gates = np.r_[sureness[: max(n - 1, 0)] - ROUNDING, -np.inf][:n]
-        separates = np.r_[gates[:-1] > sureness[1:n], True][:n]
-        if target.limits_error:
-            trials, errors = accepted, np.cumsum(wrong[:n], dtype=np.int64)
-            starts = starts_of_tests(n, target.rate, level)
-        else:
-            trials, errors = np.full_like(accepted, tested), tested - accepted
-            starts = [(n, level)] if n else []
-        p_values = p_value_below(errors, trials, target.rate)
-        passed = p_values <= level
-        if target.limits_error:
-            passed = _pass_in_sequence(p_values, separates, starts)
-        ends = np.flatnonzero(separates)
-        firsts = [int(ends[np.searchsorted(ends, start - 1)]) for start, _ in starts]
-        closest = min(firsts, key=lambda first: float(p_values[first]), default=None)
-        return cls(gates, trials, errors, p_values, separates & passed, closest)
-
     def test(self, at: int) -> GateTest:
         """Return the test of one gate."""
         numbers = int(self.trials[at]), int(self.wrong[at]), float(self.p_values[at])
         return GateTest(float(self.gates[at]), *numbers)
+
+
+def ranked_tests(
+    sureness: FloatArray, wrong: BoolArray, target: Target, level: float
+) -> RankedTests:
+    """Test drawn items that are ranked by sureness; those without an answer are last."""
+    tested, n = len(sureness), int((sureness > -np.inf).sum())
+    accepted = np.arange(1, n + 1)
+    # An item as sure as another must pass with it, whatever rounds its numbers.
+    gates = np.r_[sureness[: max(n - 1, 0)] - ROUNDING, -np.inf][:n]
+    separates = np.r_[gates[:-1] > sureness[1:n], True][:n]
+    if target.limits_error:
+        trials, errors = accepted, np.cumsum(wrong[:n], dtype=np.int64)
+        starts = starts_of_tests(n, target.rate, level)
+    else:
+        trials, errors = np.full_like(accepted, tested), tested - accepted
+        starts = [(n, level)] if n else []
+    p_values = p_value_below(errors, trials, target.rate)
+    passed = p_values <= level
+    if target.limits_error:
+        passed = _pass_in_sequence(p_values, separates, starts)
+    ends = np.flatnonzero(separates)
+    firsts = [int(ends[np.searchsorted(ends, start - 1)]) for start, _ in starts]
+    closest = min(firsts, key=lambda first: float(p_values[first]), default=None)
+    return RankedTests(gates, trials, errors, p_values, separates & passed, closest)
 
 
 def starts_of_tests(items: int, rate: float, level: float) -> list[tuple[int, float]]:
@@ -533,19 +484,6 @@ def _pass_in_sequence(
             end, level = start + int(np.argmax(fails)), 0.0
         passes[first : end - 1] = True
     return passes
-
-
-def _choice(items: GateItems, gates: FloatArray, target: Target) -> int:
-    """Return which of the gates that pass, the strictest first, is chosen."""
-    if not target.limits_error:
-        return 0
-    if target.cost_wrong is None or target.cost_review is None:
-        return -1
-    answered = items.taken(items.sureness > -np.inf)
-    order = np.argsort(-answered.sureness)
-    accepted = np.searchsorted(-answered.sureness[order], -gates, side="right")
-    wrong = np.r_[0, np.cumsum(answered.wrong[order])][accepted]
-    return int(np.argmin(wrong * target.cost_wrong - accepted * target.cost_review))
 
 
 def expected_cost(items: GateItems, threshold: float | None, target: Target) -> float:

@@ -177,7 +177,7 @@ def _request(experiment: Experiment, outputs: Outputs) -> Request:
         data=tuple(path for path in outputs.data if not path.is_file()),
         palette=with_arms(palette, outputs.arms, outputs.arms_source or Path()),
         clear={} if outputs.clear is None else read_clear_changes(outputs.clear),
-        decisions=outputs.decisions,
+        thresholds=outputs.gates,
         published=None if metrics is None else metrics.method_first(experiment.settings.method),
     )
 

@@ -32,7 +32,7 @@ from pact_eval.evaluation.run_records import files_of
 from pact_eval.evaluation.settings import Settings
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_experiment
 from pact_eval.thresholds.conclusion import Acting, acting_of_arm
-from pact_eval.thresholds.decision_curves import Decisions
+from pact_eval.thresholds.files import ThresholdsFile
 from pact_reports.figures.style import NEUTRAL, Looks, Palette
 from pact_reports.views.brief import report_line
 from pact_reports.writers.json import attributes
@@ -57,7 +57,7 @@ class Request:
             change is marked.
         command: the command that makes a page, shown at its end.
         audit: for a page, what an audit of the data found.
-        decisions: thresholds and costs, for figures and tables of decisions.
+        thresholds: files whose gates figures and tables show.
         grouped: for a page, the same runs, whose settings name a column other than the kind; None
             without one.
         published: published metrics, which are shown instead of runs; None shows the runs.
@@ -75,7 +75,7 @@ class Request:
     audit: DataConclusion = field(
         default_factory=lambda: DataConclusion.without_audit("no dataset was given")
     )
-    decisions: Decisions | None = None
+    thresholds: tuple[ThresholdsFile, ...] = ()
     grouped: Experiment | None = None
     published: ArmMetrics | None = None
 
@@ -255,7 +255,7 @@ class Request:
             "criteria": None if self.criteria is None else sha256_of_file(self.criteria),
             "lock": sha256_of_file(lock) if lock is not None and lock.is_file() else None,
             "audit": _audit(self.audit),
-            "decisions": _decisions(self.decisions),
+            "thresholds": [sha256_of_file(file.path) for file in self.thresholds],
             "clear_changes": {name: str(change) for name, change in sorted(self.clear.items())},
         }
         present = {name: value for name, value in inputs.items() if value}
@@ -276,17 +276,6 @@ def reason(error: InputError) -> str:
     if n_more > 0:
         return f"{first} (and {n_more:,} more)"
     return " ".join([first, *more])
-
-
-def _decisions(decisions: Decisions | None) -> Json:
-    """Return the thresholds and costs of a page; None without any."""
-    if decisions is None:
-        return None
-    costs = decisions.costs
-    return {
-        "thresholds": [sha256_of_file(file.path) for file in decisions.files],
-        "costs": None if costs is None else [costs.cost_wrong, costs.cost_review],
-    }
 
 
 def _audit(conclusion: DataConclusion) -> Json:

@@ -16,8 +16,7 @@ from pact_eval.evaluation.arms.published import read_published
 from pact_eval.results import Result, Writable
 from pact_eval.thresholds.answer_sets import AnswerSets
 from pact_eval.thresholds.choice import Thresholds
-from pact_eval.thresholds.decision_curves import Decisions
-from pact_eval.thresholds.files import write_answer_sets, write_thresholds
+from pact_eval.thresholds.files import ThresholdsFile, read_thresholds, write_choice
 from pact_reports.figures.axes import Width
 from pact_reports.page.html import render
 from pact_reports.views.registry import presenter_of
@@ -58,10 +57,8 @@ def write(result: Writable, path: Path | str) -> Path:
         InputError: the file cannot be written.
     """
     match result:
-        case Thresholds():
-            write_thresholds(Path(path), result)
-        case AnswerSets():
-            write_answer_sets(Path(path), result)
+        case Thresholds() | AnswerSets():
+            write_choice(Path(path), result)
         case _:
             write_atomically(Path(path), dumps_indented(to_json(result)))
     return Path(path)
@@ -98,8 +95,6 @@ class Outputs:
         criteria: hypotheses for the scorecard.
         command: the command line, for the last lines of the page.
         thresholds: files whose gates figures and tables show.
-        cost_wrong: cost of a wrong decision, for figures and tables of costs.
-        cost_review: cost of a review by a person.
         published: tables of published metrics, which tables and figures show instead of runs.
     """
 
@@ -120,8 +115,6 @@ class Outputs:
     criteria: Path | None = None
     command: tuple[str, ...] = ()
     thresholds: tuple[Path, ...] = ()
-    cost_wrong: float | None = None
-    cost_review: float | None = None
     published: tuple[Path, ...] = ()
 
     @cached_property
@@ -135,16 +128,14 @@ class Outputs:
         return read_published(self.published) if self.published else None
 
     @property
-    def decisions(self) -> Decisions | None:
-        """The thresholds and costs, read; None without any.
+    def gates(self) -> tuple[ThresholdsFile, ...]:
+        """The thresholds, read.
 
         Raises:
-            InputError: a file cannot be read, or the costs are not two.
+            InputError: a file cannot be read.
             TamperedError: a file has changed since it was written.
         """
-        if not self.thresholds and self.cost_wrong is None and self.cost_review is None:
-            return None
-        return Decisions.of(self.thresholds, wrong=self.cost_wrong, review=self.cost_review)
+        return tuple(map(read_thresholds, self.thresholds))
 
     @property
     def any_table(self) -> bool:

@@ -59,10 +59,10 @@ def test_differences_are_refused_unless_each_is_allowed() -> None:
     adapter: tuple[Allowance, ...] = ("other-adapter",)
     both: tuple[Allowance, ...] = ("other-base", "other-adapter")
     with pytest.raises(InputError) as refused:
-        check_owner(fitted, here, allow=(), where="run B", what="gate")
+        check_owner(fitted, here, allow=(), where="run B")
     assert_says(
         refused.value,
-        "run B: the gate belongs to another run",
+        "run B: the calibrator belongs to another run",
         "fitted on aaaaaaaaaaaa, applied to eeeeeeeeeeee",
         "fitted on bbbbbbbbbbbb, applied to ffffffffffff",
         "--allow other-adapter --allow other-base",

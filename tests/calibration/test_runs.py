@@ -59,7 +59,7 @@ def test_both_must_state_every_family(fitted: bool, applied: bool) -> None:
     ],
 )
 def test_the_members_of_a_file(fit: dict[str, Json], expected: Members) -> None:
-    assert Members.of_fit_json(fit) == expected
+    assert Members.of_fit(replace(neutral_calibrator(), fit=fit)) == expected
 
 
 @pytest.fixture

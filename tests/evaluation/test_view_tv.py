@@ -23,7 +23,7 @@ from pact_eval.evaluation.report import ViewTvQuantiles
 from pact_eval.evaluation.settings import Settings
 from pact_eval.importing.writing import import_run
 from pact_eval.runs.predictions import Predictions
-from pact_eval.thresholds.gates import signal_values
+from pact_eval.thresholds.gates import sureness
 
 
 def imported(folder: Path, stated: list[float | None], **more: Any) -> Path:
@@ -55,7 +55,7 @@ def test_the_view_tv_of_a_log(tmp_path: Path) -> None:
     assert estimates["view_tv"].value == pytest.approx(np.mean(np.array(stated, dtype=float)))
     assert np.isnan(estimates["flip_rate"].value)
     # A gate would need the views of new items, which this run does not have.
-    assert signal_values(run.scored(), "disagreement") is None
+    assert sureness(run.scored(), "disagreement") is None
     items = read_items(folder / "predictions.parquet", "single")
     np.testing.assert_array_equal(items.values["view_tv"], run.scored().values["view_tv"])
     (curve,) = view_tv_distribution(experiment).arms

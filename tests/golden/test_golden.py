@@ -19,7 +19,6 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="paths and line ends are
 CASES = {case.name: case for case in every_case()}
 FAST = "--resamples 300"
 SERVER = "--server ADDRESS --model served-1 --wire systemone"
-COSTS = "paper run-0-17 --figures costs --cost-wrong 9 --width text"
 GATE = "compare demo-nimble_recipe demo-pact --gate --margin 0.02"
 OF_EACH_KIND = (
     ("shapes", f"report two --full {FAST}", "json"),
@@ -35,7 +34,6 @@ OF_EACH_KIND = (
     ("spoiled-runs", f"report . {FAST}", "60"),
     ("refusals", "nonsense", "80"),
     ("help", "report --help", "80"),
-    ("arms-paper-style", f"{COSTS} {FAST}", "json"),
     ("labelled", "audit convert good/questions/questions.jsonl out-0/questions.jsonl", "json"),
     ("audit-faults", "audit data old.jsonl", "80"),
     ("audit-faults", "audit manifest unlisted", "80"),

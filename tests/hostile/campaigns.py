@@ -45,7 +45,6 @@ from pact_eval.calibration.runs import fit_on_run
 from pact_eval.data.splits import write_manifest
 from pact_eval.importing.zip_members import ZipMembers
 from pact_eval.preregistration.registration import register
-from pact_eval.remedies.fitting import fit_remedy
 
 CPU_SECONDS: Final = 20.0
 MORE_BYTES: Final = 1 << 30
@@ -124,7 +123,6 @@ _REPORT: Final = ("report", "run", "--json", *_FEW)
 _CALIBRATED: Final = (*_REPORT, "--calibration", "calibration.json")
 _ADAPTER: Final = ("audit", "adapter", "adapter")
 _SCORECARD: Final = ("scorecard", "h.toml", "run", *_FEW)
-_REMEDIES: Final = ("sweep", "run", "--fitted", "remedy.json", *_FEW)
 _DRY_RUN: Final = ("experiment", "plan/plan.toml", "--dry-run")
 _ROWS: Final = "run/predictions.parquet"
 _CONFIG: Final = "adapter/adapter_config.json"
@@ -230,7 +228,6 @@ CAMPAIGNS: Final = {
     ),
     "hypotheses": Campaign("h.toml", TEXT, _SCORECARD, weight=0.5),
     "lock": Campaign("h.lock", JSON, _SCORECARD, weight=0.5),
-    "fitted remedy": Campaign("remedy.json", JSON, _REMEDIES, weight=0.5),
     "plan": Campaign("plan/plan.toml", TEXT, _DRY_RUN, weight=0.5),
     "model card": Campaign("card.md", TEXT, ("paper", "run", "--model-card", "card.md", *_FEW)),
     "table of metrics": Campaign("metrics.csv", TEXT, ("scorecard", "h.toml", "metrics.csv")),
@@ -542,7 +539,6 @@ def _write_runs(home: Path, frame: pl.DataFrame) -> None:
     fit_on_run(fitted, [], mode="scalar", decoding="single").write(
         home / "calibration.json", force=True
     )
-    fit_remedy(fitted, "k1_additive").write(home / "remedy.json")
     (home / "exported").mkdir()
     shutil.copy(home / "decision" / "decision.json", home / "exported" / "decision.json")
     os.chdir(home)

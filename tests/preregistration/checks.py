@@ -82,6 +82,3 @@ class MadeUp(RunDifferences):
         value = math.fsum(term.weight * term.row.value for term in terms)
         half = self.half * 0.05 / (1 - confidence)
         return Estimate(value, value - half, value + half, 324, 162)
-
-    def with_views(self, _row: MetricRow, _k: int) -> MetricRow | None:
-        return None

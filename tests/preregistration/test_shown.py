@@ -223,11 +223,11 @@ def test_tables_that_count_other_items_are_refused() -> None:
         judge(hypotheses, MetricTable([counted("a", 324), counted("b", 9, source=None)]))
 
 
-def test_views_that_differ_lack_data_if_they_cannot_be_taken() -> None:
+def test_ensembles_of_different_k_lack_data() -> None:
     check = replace(BASE, metric="flip_rate", decodings=(ENSEMBLE,))
     rows = [
         row(arm, 0.1, metric="flip_rate", decoding=ENSEMBLE, k=k) for arm, k in (("a", 4), ("b", 2))
     ]
     result = judged_checks(check, rows=rows)
     assert result.verdict == "UNTESTED"
-    assert result.checks[0].reasons == ("K differs: 4 and 2",)
+    assert result.checks[0].reasons == ("K differs: 4 and 2; score with the same --k",)

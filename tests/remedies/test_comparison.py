@@ -11,10 +11,18 @@ from remedies.planted_orders import letter_priors, planted_run
 
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
-from pact_eval.remedies.comparison import RemedyComparison, Scope, compare_remedies
-from pact_eval.remedies.costs import ItemTokens
-from pact_eval.remedies.decodings import Remedy, cross_fitted, folds_of, remedied
-from pact_eval.remedies.priors import ContentFree, fit_letter_prior
+from pact_eval.letter_priors import fit_letter_prior
+from pact_eval.remedies import (
+    ContentFree,
+    Remedy,
+    RemedyComparison,
+    Scope,
+    ViewCosts,
+    compare_remedies,
+    cross_fitted,
+    folds_of,
+    remedied,
+)
 from pact_eval.runs.predictions import Predictions
 from pact_reports.views.sweep import remedies_answer
 
@@ -76,26 +84,28 @@ def _overconfident(seed: int) -> tuple[Predictions, FloatArray]:
     return run, p_cf
 
 
-_SHARED = (100.0, 190.0, 190.0, 190.0)
-_SENT = (100.0, 200.0, 200.0, 200.0)
+_PROMPTS = np.array([1.0, 2.0, 2.0, 2.0])
+_SHARED = np.array([100.0, 190.0, 190.0, 190.0])
+_UNKNOWN = np.full(4, np.nan)
 
 
 def test_cheapest_is_by_computed_tokens_if_they_are_known_and_else_by_prompts() -> None:
     """One contextual view: 100 + 5 tokens of 190, but 4 prompts, which is more than the 2 of K."""
     run, p_cf = _overconfident(3)
-    nothing = ContentFree(p_cf, ItemTokens((5.0, 9.0), (60.0, 120.0), None))
+    of_content = ViewCosts(_PROMPTS[:2], np.array([5.0, 9.0]) / 3, _SHARED[:2], None)
+    nothing = ContentFree(p_cf, of_content)
 
-    def compared(tokens: ItemTokens) -> RemedyComparison:
+    def compared(shared: FloatArray) -> RemedyComparison:
         return compare_remedies(
             run,
             rng=np.random.default_rng(0),
             resamples=200,
-            tokens=tokens,
+            costs=ViewCosts(_PROMPTS, shared, _SHARED),
             content_free=nothing,
             scope="deciding",
         )
 
-    local, served = compared(ItemTokens(_SHARED, _SENT, None)), compared(ItemTokens((), _SENT))
+    local, served = compared(_SHARED), compared(_UNKNOWN)
     for comparison in (local, served):
         assert comparison.row("k1_contextual").helps("k1")
         assert comparison.helping == ("k1_contextual",)
@@ -128,7 +138,7 @@ def test_worse_accuracy_by_its_interval_is_no_help_though_holm_leaves_no_mark() 
         run,
         rng=np.random.default_rng(0),
         resamples=200,
-        content_free=ContentFree(p_cf, ItemTokens()),
+        content_free=ContentFree(p_cf, ViewCosts(_PROMPTS, _UNKNOWN, _UNKNOWN)),
         scope="deciding",
     )
     row = comparison.row("k1_contextual")

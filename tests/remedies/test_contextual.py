@@ -7,12 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from messages import assert_says
 from remedies.planted_orders import planted_run
 
-from pact_eval.errors import InputError
-from pact_eval.remedies.decodings import Remedy, remedied
-from pact_eval.remedies.priors import contextually_calibrated, usable
+from pact_eval.letter_priors import contextually_calibrated, usable
 from pact_eval.runs.folder import (
     CONTENTS,
     content_free_id,
@@ -86,13 +83,6 @@ def test_items_without_a_content_or_of_other_orders_stay_as_they_are() -> None:
     calibrated = contextually_calibrated(run, p_cf)
     assert np.array_equal(calibrated[:2], run.log_probs_by_view[:2])
     assert not np.allclose(calibrated[2], run.log_probs_by_view[2])
-
-
-def test_a_run_without_these_prompts_is_refused_with_the_option() -> None:
-    run = planted_run(np.random.default_rng(5), families=5, k=2)
-    with pytest.raises(InputError) as error:
-        remedied(run, Remedy(1, contextual=True), None)
-    assert_says(error.value, "contextual", "--content-free")
 
 
 def _of_answers(rng: np.random.Generator, n_choices: int) -> Predictions:

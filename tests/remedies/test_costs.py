@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from remedies.planted_orders import planted_run
 
-from pact_eval.remedies.costs import ItemTokens, cost_of, prompts_of_views
+from pact_eval.remedies import Remedy, ViewCosts
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
 
@@ -38,38 +38,39 @@ def _three_items() -> Predictions:
 
 
 def test_prompts_are_the_distinct_orders_of_the_first_views() -> None:
+    """1, 2, 2, 2 of the items of two answers, and 1, 2, 3, 4 of that of three."""
     run = _three_items()
-    assert prompts_of_views(run).tolist() == [[1, 2, 2, 2], [1, 2, 2, 2], [1, 2, 3, 4]]
-    assert prompts_of_views(replace(run, repeats=True)).tolist() == [[1, 2, 3, 4]] * 3
+    assert ViewCosts.of_run(run).prompts == pytest.approx([1, 2, 7 / 3, 8 / 3])
+    assert ViewCosts.of_run(replace(run, repeats=True)).prompts.tolist() == [1, 2, 3, 4]
 
 
 def test_a_server_is_sent_each_order_once() -> None:
     """100 * 2 + 200 * 2 + 300 * 4 tokens of three items, and 300 * 3 of the last in three views."""
-    tokens = ItemTokens.of_run(_SERVED, _three_items())
-    assert tokens.sent == pytest.approx((600 / 3, 1200 / 3, 1500 / 3, 1800 / 3))
-    assert (tokens.shared, tokens.no_shared) == ((), "served")
+    costs = ViewCosts.of_run(_three_items(), _SERVED)
+    assert costs.sent == pytest.approx([600 / 3, 1200 / 3, 1500 / 3, 1800 / 3])
+    assert np.isnan(costs.shared).all()
+    assert costs.no_shared == "served"
 
 
 def test_a_local_run_has_its_counts_without_the_prompts_of_repeated_orders() -> None:
     """100 + 200 tokens of view 2 are left out, and as many of view 3."""
-    tokens = ItemTokens.of_run(_LOCAL, _three_items())
-    assert tokens.sent == pytest.approx((200, 401, (1806 - 300) / 3, (2409 - 600) / 3))
-    assert tokens.shared == pytest.approx((200, 220, 230, 234))
-    assert tokens.no_shared is None
+    costs = ViewCosts.of_run(_three_items(), _LOCAL)
+    assert costs.sent == pytest.approx([200, 401, (1806 - 300) / 3, (2409 - 600) / 3])
+    assert costs.shared == pytest.approx([200, 220, 230, 234])
+    assert costs.no_shared is None
 
 
 def test_unknown_lengths_are_no_tokens() -> None:
     unknown = replace(_three_items(), prompt_tokens=np.array([100.0, math.nan, 300.0]))
-    tokens = ItemTokens.of_run(Provenance.of({}), unknown)
-    assert (tokens.sent, tokens.no_shared) == ((), "unknown")
+    costs = ViewCosts.of_run(unknown, Provenance.of({}))
+    assert np.isnan(costs.sent).all()
+    assert costs.no_shared == "unknown"
 
 
-def test_a_remedy_costs_its_views_and_its_content_free_prompts() -> None:
-    tokens = ItemTokens((100.0, 120.0), (100.0, 200.0), None)
-    contents = ItemTokens((5.0, 9.0), (60.0, 120.0), None)
-    two, contextual = cost_of(2, [1, 1.5], tokens), cost_of(1, [1, 1.5], tokens, contents)
+def test_a_remedy_costs_its_views_and_its_three_content_free_prompts() -> None:
+    prompts = np.array([1.0, 1.5])
+    costs = ViewCosts(prompts, np.array([100.0, 120.0]), np.array([100.0, 200.0]))
+    contents = ViewCosts(prompts, np.array([5.0, 9.0]), np.array([60.0, 120.0]))
+    two, contextual = costs.of(Remedy(2), None), costs.of(Remedy(1, contextual=True), contents)
     assert (two.prompts, two.tokens, two.sent_tokens) == (1.5, 120, 200)
-    assert (contextual.prompts, contextual.tokens, contextual.sent_tokens) == (4, 105, 160)
-    served = cost_of(1, [1, 1.5], ItemTokens((), (100.0, 200.0), "served"))
-    assert math.isnan(served.tokens)
-    assert (served.price("prompts"), served.sent_tokens) == (1, 100)
+    assert (contextual.prompts, contextual.tokens, contextual.sent_tokens) == (4, 115, 280)

@@ -11,8 +11,8 @@ from messages import assert_says
 from remedies.planted_orders import letter_priors, planted_run
 
 from pact_eval.errors import InputError
+from pact_eval.letter_priors import fit_letter_prior
 from pact_eval.prompts.contract import code_orders
-from pact_eval.remedies.priors import fit_letter_prior
 from pact_eval.runs.predictions import Predictions
 
 

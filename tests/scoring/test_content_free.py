@@ -25,7 +25,7 @@ from pact_eval.errors import InputError, RunError, TamperedError
 from pact_eval.progress import watched
 from pact_eval.prompts.contract import code_orders
 from pact_eval.prompts.nimble import NIMBLE, prompt_text
-from pact_eval.remedies.priors import ContentFree
+from pact_eval.remedies import ContentFree
 from pact_eval.runs.folder import (
     CONTENTS,
     content_free_run,
@@ -101,8 +101,8 @@ def test_tokens_per_item_against_prompts_tokenised_one_by_one(run: Path, tokeniz
         shared += [len(distinct) for distinct in prefixes]
     prompts = _prompts_of(run)
     assert prompts is not None
-    assert prompts.tokens.sent == pytest.approx(sent / 30)
-    assert prompts.tokens.shared == pytest.approx(shared / 30)
+    assert prompts.costs.sent == pytest.approx(sent / 90)
+    assert prompts.costs.shared == pytest.approx(shared / 90)
 
 
 @pytest.mark.slow

@@ -18,8 +18,7 @@ from transformers_server import serving
 
 from pact_cli.main import main
 from pact_eval.data.records import read_records
-from pact_eval.remedies.decodings import remedied
-from pact_eval.remedies.fitting import fit_remedy, read_remedy
+from pact_eval.letter_priors import fit_letter_prior
 from pact_eval.runs.folder import read_run
 
 run, refused = runner(main), refuser(main)
@@ -43,7 +42,7 @@ def documented_function(text: str) -> Callable[..., dict[str, float]]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The adapter, a remedy that was fitted on other families, a local run, and an export."""
+    """The adapter, a run on other families for the prior, a local run, and an export."""
     home = tmp_path_factory.mktemp("prior")
     adapter = copied(home / "adapter")
     lines = HOLDOUT.read_text(encoding="utf-8").split("\n")  # texts may have other line ends
@@ -52,9 +51,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     score = ("score", adapter, "--allow", "other-data")
     run(*score, "--data", home / "calib.jsonl", "--k", 3, "--out", home / "fit")
     run(*score, "--data", home / "eval.jsonl", "--k", 1, "--out", home / "local")
-    run("sweep", home / "fit", "--fit", "k1_additive")
-    remedy = home / "fit" / "remedy.json"
-    shipped = ("--layout", "with-base", "--letter-prior", remedy, "--data", home / "eval.jsonl")
+    prior = ("--letter-prior", home / "fit")
+    shipped = ("--layout", "with-base", *prior, "--data", home / "eval.jsonl")
     exported = run("export", adapter, "--out", home / "model", *shipped)
     assert_says(exported.stdout, "letter_prior.json", "transformers does not read")
     return home
@@ -63,12 +61,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_the_file_has_the_prior_and_its_fit(home: Path) -> None:
     prior = json.loads((home / "model" / "letter_prior.json").read_bytes())
-    fitted = read_remedy(home / "fit" / "remedy.json")
-    assert fitted.prior is not None
+    fit = read_run(home / "fit").predictions
     assert prior["format"] == "pact-letter-prior-1"
-    for count, values in fitted.prior.log_prior.items():
+    for count, values in fit_letter_prior(fit, "additive").log_prior.items():
         assert prior["log_prior"][str(count)] == pytest.approx(values)
-    assert set(prior["fit"]["families"]) == fitted.members.families
+    assert set(prior["fit"]["families"]) == set(fit.family.tolist())
     assert "letter_prior" not in json.loads((home / "model" / "decision.json").read_bytes())
 
 
@@ -80,9 +77,9 @@ def test_the_function_gives_the_local_decoding_of_what_a_server_returns(home: Pa
     )
     assert of_readme.__code__.co_code == function.__code__.co_code
     prior = json.loads((home / "model" / "letter_prior.json").read_bytes())
-    fitted = read_remedy(home / "fit" / "remedy.json")
+    fitted = fit_letter_prior(read_run(home / "fit").predictions, "additive")
     local = read_run(home / "local").predictions
-    expected = np.exp(remedied(local, fitted.remedy, fitted.prior).logits[:, 0])
+    expected = np.exp(fitted.removed(local)[:, 0])
     records = {record.id: record for record in read_records(home / "eval.jsonl")}
     largest = moved = 0.0
     with serving(home / "model") as url:
@@ -137,20 +134,14 @@ def test_the_function_keeps_other_numbers_of_answers_and_zeros() -> None:
 def test_a_prior_of_the_families_of_the_data_is_refused(home: Path) -> None:
     message = refused(
         "export", home / "adapter", "--out", home / "x", "--data", home / "calib.jsonl",
-        "--letter-prior", home / "fit" / "remedy.json", code=3,
+        "--letter-prior", home / "fit", code=3,
     )  # fmt: skip
     families = {record.family for record in read_records(home / "calib.jsonl")}
-    assert_says(message, "remedy.json", f"fitted on {len(families)} families", "other families")
+    assert_says(message, "fit", f"fitted on {len(families)} families", "other families")
     assert not (home / "x").exists()
 
 
 @pytest.mark.slow
-def test_what_is_no_letter_prior_is_refused(home: Path) -> None:
-    fit_remedy(home / "fit", "k2").write(home / "k2.json")
+def test_a_run_that_shows_no_letter_prior_is_refused(home: Path) -> None:
     words = ("export", home / "adapter", "--out", home / "x", "--letter-prior")
-    assert_says(refused(*words, home / "k2.json"), "k2", "no letter prior", "k1_additive")
-    assert_says(refused(*words, home / "fit" / "run.json"), "expected a remedy")
-    edited = json.loads((home / "fit" / "remedy.json").read_bytes())
-    edited["letter_prior"]["log_prior"]["2"] = [0.0, 0.0]
-    (home / "edited.json").write_text(json.dumps(edited), encoding="utf-8")
-    assert_says(refused(*words, home / "edited.json", code=5), "changed since it was written")
+    assert_says(refused(*words, home / "local"), "local", "no letter prior", "larger --k")

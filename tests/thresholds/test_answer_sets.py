@@ -29,7 +29,7 @@ from pact_eval.thresholds.answer_sets import (
     tie_breakers,
 )
 from pact_eval.thresholds.checking import checked_gates
-from pact_eval.thresholds.files import read_answer_sets, write_answer_sets
+from pact_eval.thresholds.files import read_answer_sets, write_choice
 from pact_eval.thresholds.gates import GateItems, Target
 
 answer_set: Any = answer_set_module.answer_set  # without types: callers copy it
@@ -167,7 +167,7 @@ def test_the_function_for_callers_breaks_the_same_ties(tmp_path: Path) -> None:
     sizes = {}
     for seed in (None, 5):
         chosen = choose_answer_sets(tmp_path / "run", ties_seed=seed)
-        write_answer_sets(tmp_path / "s.json", chosen)
+        write_choice(tmp_path / "s.json", chosen)
         assert read_answer_sets(tmp_path / "s.json").ties_seed == seed
         sets = json.loads((tmp_path / "s.json").read_text())
         scored = Experiment.read([tmp_path / "run"]).runs[0].scored()
@@ -183,7 +183,7 @@ def test_the_file_and_the_function_for_callers_give_the_sets_of_the_run(
 ) -> None:
     settings = Settings(decoding="ensemble", resamples=200)
     chosen = choose_answer_sets(runs["january"], 0.8, settings=settings)
-    write_answer_sets(tmp_path / "s.json", chosen)
+    write_choice(tmp_path / "s.json", chosen)
     sets = json.loads((tmp_path / "s.json").read_text())
     scored = Experiment.read([runs["january"]]).runs[0].scored("ensemble")
     kinds, p = scored.predictions.kind, np.exp(scored.log_probs)

@@ -22,7 +22,7 @@ from pact_eval.thresholds.answer_set import answer_set as untyped_answer_set
 from pact_eval.thresholds.answer_sets import choose_answer_sets, choose_level
 from pact_eval.thresholds.checking import check_answer_sets, check_thresholds
 from pact_eval.thresholds.choice import choose_thresholds, group_rows
-from pact_eval.thresholds.files import read_thresholds, write_answer_sets
+from pact_eval.thresholds.files import read_thresholds, write_choice
 from pact_eval.thresholds.gates import GateItems, Target, choose_gate
 
 accept: Any = untyped_accept  # without types: callers copy it
@@ -205,7 +205,7 @@ def test_sets_of_a_question_are_chosen_on_its_items_alone(
         assert kind.sets.items == 600
     easy, hard = chosen.kinds
     assert easy.sets.size.value < hard.sets.size.value
-    write_answer_sets(tmp_path / "sets.json", chosen)
+    write_choice(tmp_path / "sets.json", chosen)
     written = json.loads((tmp_path / "sets.json").read_text("utf-8"))
     made = [answer_set(row, written, name) for row, name in zip(p.tolist(), question, strict=True)]
     for kind in chosen.kinds:

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from pact_eval.metrics import log_softmax
 from pact_eval.thresholds import accept as accept_module
 from pact_eval.thresholds.checking import check_thresholds
 from pact_eval.thresholds.choice import choose_thresholds
-from pact_eval.thresholds.files import read_thresholds, write_thresholds
+from pact_eval.thresholds.files import read_thresholds, write_choice
 from pact_eval.thresholds.gates import SIGNALS, Target
 
 accept: Any = accept_module.accept  # without types: callers copy it
@@ -65,7 +64,7 @@ def test_the_function_for_callers_accepts_what_the_gate_accepts(
     settings = Settings(decoding=decoding)
     target = Target.of_escalation(0.6)
     chosen = choose_thresholds(runs["january"], target, signal=signal, by="kind", settings=settings)
-    write_thresholds(tmp_path / "t.json", chosen)
+    write_choice(tmp_path / "t.json", chosen)
     thresholds = json.loads((tmp_path / "t.json").read_text())
     scored = Experiment.read([runs["january"]]).runs[0].scored(decoding)
     views = np.exp(scored.predictions.log_probs_by_view)
@@ -240,7 +239,7 @@ def test_a_check_looks_at_as_many_views_as_the_choice(
     path = tmp_path / "t.json"
     settings = Settings(decoding="ensemble")
     chosen = choose_thresholds(runs["january"], Target.of_error(0.1), settings=settings)
-    write_thresholds(path, chosen)
+    write_choice(path, chosen)
     for folder in (runs["march"], run(tmp_path / "three", 8, k=3)):
         scored = Experiment.read([folder]).runs[0].with_views(2).scored("ensemble")
         threshold = chosen.gates[0].chosen.threshold
@@ -249,41 +248,13 @@ def test_a_check_looks_at_as_many_views_as_the_choice(
         assert gate.coverage.value == pytest.approx(np.mean(scored.confidence >= threshold))
 
 
-def test_every_signal_is_an_alternative_under_every_decoding_that_changes_it(
-    runs: dict[str, Path], tmp_path: Path
-) -> None:
-    """Temperatures change neither the answers nor whether views disagree: 4 signals, 2 decodings,
-    and a calibrator for three of the signals."""
-    runner(main, "calibrate")(
-        runs["march"], "--force", "--mode", "scalar", "--out", tmp_path / "c.json"
-    )
-    settings = Settings(calibration=tmp_path / "c.json")
-    chosen = choose_thresholds(runs["january"], Target.of_error(0.1), settings=settings)
-    rules = [
-        (alternative.rule.signal, alternative.rule.decoding, alternative.rule.calibration)
-        for alternative in chosen.alternatives
-    ]
-    both: tuple[tuple[str, ...], ...] = (("single", "ensemble"), ("raw", "calibrated"))
-    expected = {
-        *product(("top", "margin", "entropy"), *both),
-        *product(("disagreement",), ("single", "ensemble"), ("raw",)),
-    }
-    assert sorted(rules) == sorted(expected)
-    views = {
-        alternative.rule.k
-        for alternative in chosen.alternatives
-        if alternative.rule.signal == "disagreement"
-    }
-    assert views == {2}
-
-
 def test_gates_of_shipped_temperatures_are_checked_with_them(tmp_path: Path) -> None:
     """The share that passes on another run is that of the logits divided by 3."""
     contract = {"name": "decision-template", "temperatures": dict.fromkeys(KINDS, 3.0)}
     first, second = (run(tmp_path / name, seed, contract=contract) for name, seed in SEEDS.items())
     settings = Settings(calibrated=True, shipped=True)
     chosen = choose_thresholds(first, Target.of_escalation(0.5), settings=settings)
-    write_thresholds(tmp_path / "t.json", chosen)
+    write_choice(tmp_path / "t.json", chosen)
     (gate,) = check_thresholds(tmp_path / "t.json", second).gates
     views = Experiment.read([second]).runs[0].predictions
     surest = np.exp(log_softmax(views.logits[:, 0] / 3, views.n_choices)).max(axis=1)

@@ -259,7 +259,6 @@ def rows_from_items(
     seed: int | None,
     items: ScoredItems,
     names: Sequence[str],
-    remedy: str = "",
 ) -> tuple[MetricRow, ...]:
     """Return metrics of scored items as rows of a metric table, without intervals.
 
@@ -268,12 +267,11 @@ def rows_from_items(
         seed: the seed it was trained with; None for a base model.
         items: the items of the run. All rows are under their decoding, also TV and flips.
         names: names of the metrics.
-        remedy: name of the remedy that the items are decoded by; empty without one.
 
     Returns:
         One row per metric and group: all items, and each kind.
     """
-    decoding = MetricDecoding(items.decoding, items.calibrator is not None, remedy)
+    decoding = MetricDecoding(items.decoding, items.calibrator is not None)
     k = items.k if items.decoding == "ensemble" else None
     return tuple(
         MetricRow.of(MetricCell(metric, arm, decoding, group), seed, estimate, k)

@@ -1,14 +1,13 @@
-"""Curves of arms over their items, of the distribution of view TV, and of the value of gates."""
+"""Curves of arms over their items: risk against coverage with marks of gates, and view TV."""
 
 from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.released_folder import FigureData
 from pact_eval.evaluation.arms.released_results import released_figures, released_risk_coverage
@@ -19,10 +18,7 @@ from pact_eval.evaluation.curves.distributions import (
     risk_coverage,
     view_tv_distribution,
 )
-from pact_eval.evaluation.curves.probabilities import Band
-from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.thresholds.decision_curves import CostCurve, GateMark, cost_curve, gate_marks
-from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_number
+from pact_eval.thresholds.checking import GateMark, gate_marks
 from pact_reports.figures.axes import (
     band_mark,
     counts_text,
@@ -31,7 +27,7 @@ from pact_reports.figures.axes import (
     whiskers,
     with_legend,
 )
-from pact_reports.figures.figure import Built, FigureFile, Panel, each_run, run_stem
+from pact_reports.figures.figure import Built, FigureFile, Panel, run_stem
 from pact_reports.figures.style import INK, MUTED, PAPER, Looks, shown
 from pact_reports.request import Request
 from pact_reports.views.thresholds import gate_notes
@@ -42,10 +38,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-_TICKS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 _DASHED = (0, (4, 2))
 _DOTTED = (0, (1, 1.5))
-_WRONG_WORTH = "#B3452C"
 
 
 def draw_gate_marks(marks: Sequence[GateMark], ax: Axes, looks: Looks) -> dict[str, Any]:
@@ -78,98 +72,6 @@ def draw_gate_marks(marks: Sequence[GateMark], ax: Axes, looks: Looks) -> dict[s
         what = f"target {100 * target.rate:.3g}%" if target.limits_error else "escalation"
         entries[f"{shown(looks.names.run(mark.run), 20)}: gate, {what}"] = drawn
     return entries
-
-
-def draw_cost(result: CostCurve, ax: Axes, looks: Looks) -> Axes:
-    """Draw the expected cost of every gate, next to always answering and always asking."""
-    colour = looks.arms[result.arm].colour
-    entries = {"gate": _draw_band(ax, result, result.cost, colour)}
-    for at, linestyle, label in ((0, _DASHED, "always answer"), (-1, _DOTTED, "always ask")):
-        level = float(result.cost[0][at])
-        line = ax.axhline(level, color=MUTED, linewidth=0.9, linestyle=linestyle)
-        entries[f"{label}: {level:.3g}"] = line
-    _set_gates(ax, result)
-    ax.set_ylim(bottom=0)
-    ax.set_ylabel("Expected cost per item")
-    name = shown(looks.names.run(result.run))
-    headed(ax, name, counts_text(result.items, result.families))
-    return with_legend(ax, entries | _gate_entries(ax, result))
-
-
-def draw_value(result: CostCurve, ax: Axes, looks: Looks) -> Axes:
-    """Draw the savings of every gate per item, over always answering and over always asking."""
-    colour = looks.arms[result.arm].colour
-    entries = {
-        "value over always answer": _draw_band(ax, result, result.over_answering, colour),
-        "value over always ask": _draw_band(ax, result, result.over_asking, _WRONG_WORTH),
-    }
-    ax.axhline(0, color=INK, linewidth=0.6)
-    _set_gates(ax, result)
-    ax.set_ylabel("Saved per item")
-    headed(ax, "", counts_text(result.items, result.families))
-    return with_legend(ax, entries | _gate_entries(ax, result))
-
-
-def _set_gates(ax: Axes, result: CostCurve) -> None:
-    """Set the axis of gates, which are placed by the share that they escalate."""
-    places = dict.fromkeys(result.nearest(share) for share in _TICKS)
-    ticks = [100 * float(result.escalated[at]) for at in places]
-    texts = [
-        f"{tick:.0f}\n{gate_number(float(result.thresholds[at]), result.rule.signal)}"
-        for tick, at in zip(ticks, places, strict=True)
-    ]
-    ax.set_xticks(ticks, labels=texts)
-    ax.set_xlim(0, 100)
-    ax.set_xlabel(f"Escalated items (%); below, the gate on {SIGNAL_NAMES[result.rule.signal]}")
-
-
-def _gate_entries(ax: Axes, result: CostCurve) -> dict[str, Any]:
-    """Return the entries of the chosen gate, if there is one, and of the bands."""
-    entries: dict[str, Any] = {}
-    if result.chosen is not None:
-        look: dict[str, Any] = {"color": MUTED, "marker": "D", "markersize": 5, "linestyle": "none"}
-        (entries["chosen gate"],) = ax.plot([], [], **look)
-    entries["95% over families"] = band_mark(ax)
-    return entries
-
-
-def _draw_band(ax: Axes, result: CostCurve, curve: tuple[Any, Band], colour: str) -> Any:
-    x, (value, band) = 100 * result.escalated, curve
-    ax.fill_between(x, band.low, band.high, color=colour, alpha=0.15, linewidth=0)
-    (line,) = ax.plot(x, value, color=colour, marker="")
-    if result.chosen is not None:
-        at = result.chosen
-        ax.plot([x[at]], [value[at]], color=colour, marker="D", markersize=5, linestyle="none")
-    return line
-
-
-def build_costs(request: Request) -> Built:
-    """Build one file per run: the costs of gates, and their value.
-
-    Raises:
-        InputError: there are no costs.
-    """
-    decisions, looks = request.decisions, request.looks
-    if decisions is None or decisions.costs is None:
-        raise InputError("no costs were given (--cost-wrong, or --thresholds of costs)")
-    costs = decisions.costs
-
-    def file(run: ExperimentRun, name: str) -> FigureFile:
-        result = cost_curve(request.experiment, run, decisions)
-        panels = (
-            partial(draw_cost, result, looks=looks),
-            partial(draw_value, result, looks=looks),
-        )
-        prices = f"a wrong decision costs {costs.cost_wrong:g}, a review {costs.cost_review:g}"
-        return FigureFile(
-            run_stem("costs", run.arm, run.seed),
-            f"Costs of {name}",
-            panels,
-            inches=2.0,
-            shows=f"what every gate costs, and its value; {prices}",
-        )
-
-    return each_run(request, request.experiment.runs, file)
 
 
 _SHOWN_FROM = 0.05
@@ -319,9 +221,9 @@ def build_risk_coverage(request: Request) -> Built:
         return Built(tuple(_released_file(request, request.published, data) for data in figures))
     missing: tuple[str, ...] = ()
     marks: Sequence[GateMark] = ()
-    if request.decisions is not None:
-        gates = gate_marks(request.experiment, request.decisions.files)
-        marks, missing = gates.marks, gate_notes(gates, request.names)
+    if request.thresholds:
+        marks, notes = gate_marks(request.experiment, request.thresholds)
+        missing = gate_notes(notes, request.names)
     result, looks = risk_coverage(request.experiment), request.looks
     shows = "error rate among the most confident items"
     panels: tuple[Panel, ...] = (partial(draw_risk_coverage, result, looks=looks, marks=marks),)

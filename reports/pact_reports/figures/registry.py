@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pact_reports.figures.arms import build_differences, build_ece_by_kind, build_main, build_views
-from pact_reports.figures.curves import build_costs, build_risk_coverage, build_view_tv
+from pact_reports.figures.curves import build_risk_coverage, build_view_tv
 from pact_reports.figures.figure import Built
 from pact_reports.figures.pairs import build_margins, build_pairs
 from pact_reports.figures.probabilities import (
@@ -24,7 +24,6 @@ FIGURES: Final[Mapping[str, Spec[Built]]] = {
         build_reliability, "probabilities", "reliability before and after T(x)", published=True
     ),
     "risk-coverage": Spec(build_risk_coverage, "acting", "risk against coverage", published=True),
-    "costs": Spec(build_costs, "acting", "what gates cost, and what they are worth"),
     "tv": Spec(build_view_tv, "order", "view TV of an item", views="always"),
     "views": Spec(build_views, "order", "accuracy and TV against K", views="never", published=True),
     "temperature-length": Spec(

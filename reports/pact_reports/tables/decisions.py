@@ -1,4 +1,4 @@
-"""Error rates by coverage, chosen gates, and the cost and value of gates."""
+"""Error rates by coverage, and chosen gates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pact_eval.evaluation.curves.distributions import run_risks
 from pact_eval.evaluation.registry import MetricDecoding
 from pact_eval.numbers import UNDEFINED, value_text
 from pact_eval.stats.estimate import Estimate
-from pact_eval.thresholds.decision_curves import GateMark, gate_marks
+from pact_eval.thresholds.checking import GateMark, gate_marks
 from pact_eval.thresholds.gates import SIGNAL_NAMES
 from pact_reports.request import Request
 from pact_reports.table import Cell, Column, Table, columns_and_rows, table_row
@@ -57,17 +57,17 @@ def build_gates(request: Request) -> Table:
     Raises:
         InputError: there are no thresholds, or none is of the model of a run.
     """
-    files = () if request.decisions is None else request.decisions.files
-    if not files:
+    if not request.thresholds:
         raise InputError("no thresholds were given (--thresholds FILE)")
-    gates = gate_marks(request.experiment, files)
-    if not gates.marks:
-        raise InputError("; ".join(gate_notes(gates, request.names)))
+    marks, told = gate_marks(request.experiment, request.thresholds)
+    notes = gate_notes(told, request.names)
+    if not marks:
+        raise InputError("; ".join(notes))
     layout = columns_and_rows(
-        gates.marks,
+        marks,
         (Column("Arm", "left"), lambda mark: arm_cell(mark.arm, request.names)),
         ("Seed", lambda mark: seed_cell(mark.seed)),
-        (Column("Target", "left"), lambda mark: mark.file.target.text),
+        (Column("Target", "left"), lambda mark: mark.file.target.limit),
         (Column("Gates on", "left"), _gates_on),
         (_rate_column("Accepted"), lambda mark: _rate(mark.accepted)),
         (_rate_column("Error"), lambda mark: _rate(mark.error)),
@@ -76,7 +76,6 @@ def build_gates(request: Request) -> Table:
         "Items that the gates of a file accept, and the error among them (%), with 95% Wilson "
         "intervals over families. Items without an answer count as escalated."
     )
-    notes = gate_notes(gates, request.names)
     return Table("gates", "Chosen gates", caption, *layout, notes=notes)
 
 

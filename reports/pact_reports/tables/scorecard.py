@@ -163,7 +163,6 @@ def basis_text(comparison: CheckComparison) -> str:
         unit_and_n(comparison),
         families,
         noise,
-        views_text(comparison),
         evidence_text(comparison),
     )
     return ", ".join(filter(None, parts))
@@ -201,16 +200,6 @@ def evidence_text(comparison: CheckComparison) -> str:
     return f"{100 * (1 - evidence.level):.3g}% interval{ends}"
 
 
-def views_text(comparison: CheckComparison) -> str:
-    """Write the common number of views of runs of different K; empty if K does not differ.
-
-    Example:
-        "at K = 2: runs have K = 4 and 2"
-    """
-    views = comparison.views
-    return f"at K = {views[-1]}: runs have K = {' and '.join(map(str, views))}" if views else ""
-
-
 def scorecard_parts(scorecard: Scorecard, names: ArmNames = KEYS) -> Iterator[Part]:
     """Lay out the evidence of each hypothesis, and explain it."""
     yield from (_evidence_table(result, names) for result in scorecard.results)
@@ -241,7 +230,7 @@ def _check_rows(result: JudgedCheck, label: str, names: ArmNames) -> list[Row]:
     return [
         table_row(
             says if number == 0 else "",
-            Cell(compared_text(comparison, names), below=views_text(comparison)),
+            compared_text(comparison, names),
             ", ".join("-" if seed is None else str(seed) for seed in comparison.seeds),
             _value(comparison.question.left, comparison.left, comparison),
             _value(comparison.question.right, comparison.right, comparison),

@@ -217,7 +217,6 @@ def _pair_json(comparison: RunComparison, items: Mapping[str, Json]) -> Json:
     analyses = {
         "tempering": None if tempering is None else tempering_json(tempering),
         "quantising": comparison.quantising,
-        "prior_removal": comparison.prior_removal,
     }
     shown = {name: to_json(analysis) for name, analysis in analyses.items() if analysis is not None}
     if comparison.spending is not None:

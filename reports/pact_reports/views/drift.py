@@ -234,7 +234,7 @@ def _temperature(estimate: Estimate) -> Cell:
 def gates_table(drift: Drift) -> Table:
     """Lay out the gates of thresholds on both runs: one row per gate."""
     method = methods_text((gate.before.coverage for gate in drift.gates), drift.settings.unit)
-    targets = dict.fromkeys(gate.target.text for gate in drift.gates)
+    targets = dict.fromkeys(gate.target.limit for gate in drift.gates)
     decodings = dict.fromkeys(rule_text(gate.rule) for gate in drift.gates)
     caption = (
         f"Target: {'; '.join(targets)}; {'; '.join(decodings)}. Rates in %; in brackets the "

@@ -9,7 +9,6 @@ from pact_eval._choices import Demand
 from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.plain_text import one_line
-from pact_eval.preregistration.criteria import describe_check
 from pact_eval.preregistration.registration import Registration
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_eval.preregistration.scorecard import HypothesisResult, JudgedCheck
@@ -89,7 +88,6 @@ def _json(judged: JudgedHypotheses) -> dict[str, Json]:
 def _check(result: JudgedCheck) -> Json:
     return {
         "says": result.check.says,
-        "decides": describe_check(result.check),
         "summary": result.summary,
         "shown": result.shown,
         "needs": result.check.needs,

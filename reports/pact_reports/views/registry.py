@@ -22,7 +22,6 @@ VIEWS: Final[Mapping[str, tuple[str, str]]] = {
     "Evaluation": ("report", "present_evaluation"),
     "ExperimentOutcome": ("experiment", "present_experiment_outcome"),
     "Export": ("export", "present_export"),
-    "FittedRemedy": ("sweep", "present_fitted_remedy"),
     "FittedRun": ("calibration", "present_fitted_run"),
     "JudgedHypotheses": ("hypotheses", "present_judged_hypotheses"),
     "Lock": ("datasets", "present_lock"),

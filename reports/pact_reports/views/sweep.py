@@ -29,16 +29,13 @@ from pact_eval.numbers import (
     value_text,
 )
 from pact_eval.plain_text import one_line
-from pact_eval.remedies.comparison import (
-    FittedNote,
+from pact_eval.remedies import (
     LetterBalance,
+    NoTokens,
     RemedyComparison,
     RemedyMetric,
     RemedyRow,
 )
-from pact_eval.remedies.costs import NoTokens
-from pact_eval.remedies.decodings import temperature_of
-from pact_eval.remedies.fitting import FittedRemedy, remedy_json
 from pact_reports.table import Cell, Column, Line, Part, Table, Tone, columns_and_rows
 from pact_reports.tables.cells import NOISE, estimate_cell, unit_of, value_cell
 from pact_reports.views.brief import Brief, Fact, line_count
@@ -194,21 +191,11 @@ def sweep_answer(points: Sequence[SweepPoint]) -> str | None:
     )
 
 
-def present_remedy_comparison(
-    comparison: RemedyComparison, fitted: FittedRemedy | None = None
-) -> Presenter:
-    """Present the remedies of a run.
-
-    Args:
-        comparison: the remedies.
-        fitted: one that was fitted on all of its items, for others; None without.
-    """
-    made = {} if fitted is None else {"fitted": remedy_json(fitted)}
+def present_remedy_comparison(comparison: RemedyComparison) -> Presenter:
+    """Present the remedies of a run."""
     return Presenter(
         tables=partial(remedies_parts, comparison),
-        listed=lambda: () if fitted is None else fitted_remedy_parts(fitted),
-        to_json=lambda: _json(comparison) | made,
-        warnings=[*fit_sentences(comparison.fit_notes)],
+        to_json=lambda: _json(comparison),
         leak=lambda: comparison.leak,
         headline=lambda: [remedies_answer(comparison)],
         first=partial(brief_remedies, comparison),
@@ -231,21 +218,12 @@ def _json(comparison: RemedyComparison) -> dict[str, Json]:
 
 
 def _row(row: RemedyRow) -> dict[str, Json]:
-    """Return a row with the name of its remedy, which `sweep --fit` and hypotheses take."""
+    """Return a row with the name of its remedy, as it is in the table."""
     return {
         "name": row.remedy.name,
         "title": row.remedy.title,
         **cast("dict[str, Json]", to_json(row)),
     }
-
-
-def present_fitted_remedy(fitted: FittedRemedy) -> Presenter:
-    """Present a fitted remedy; its JSON is the key `fitted` of `sweep --fit`."""
-    return Presenter(
-        tables=partial(fitted_remedy_parts, fitted),
-        to_json=lambda: {"fitted": remedy_json(fitted)},
-        warnings=[*map(str, fitted.warnings)],
-    )
 
 
 _VALUES: Final = (
@@ -357,8 +335,7 @@ _MOST_BELOW: Final = 10
 
 def brief_remedies(comparison: RemedyComparison) -> Brief:
     """Return the main remedies, in at most ten lines below the answer."""
-    files = [row.remedy.name for row in comparison.rows if row.remedy.from_file]
-    names = [*comparison.references, *files, comparison.enough, *_MAIN]
+    names = [*comparison.references, comparison.enough, *_MAIN]
     compared = {row.remedy.name for row in comparison.rows}
     shown = [name for name in dict.fromkeys(names) if name in compared]
     while True:
@@ -402,20 +379,6 @@ def _from_one(row: RemedyRow, name: str) -> str:
         return ""
     difference = interval_text(against.difference, metric.spec.difference_unit)
     return f"{difference}{'*' if against.marked else ''}"
-
-
-def fitted_remedy_parts(fitted: FittedRemedy) -> Iterator[Line]:
-    """Say what was fitted: the letter prior by number of answers, and the temperature after it."""
-    if fitted.prior is not None:
-        sizes = ", ".join(
-            f"{n:,} items of {count}" for count, n in sorted(fitted.prior.items.items())
-        )
-        yield Line(f"Letter prior of {sizes} answers: in the file, and with --json.")
-    if fitted.calibrator is None:
-        text = "No temperature can be fitted on these items."
-    else:
-        text = f"Temperature after it: {temperature_of(fitted.calibrator):.3f}."
-    yield Line(f"{fitted.remedy.title}. {text}")
 
 
 def remedies_answer(comparison: RemedyComparison) -> str:
@@ -486,12 +449,6 @@ def _letter_shares(balance: LetterBalance) -> Iterator[str]:
     for letter in balance.unbalanced:
         share = value_text(balance.shares[letter].value, "percent")
         yield f"{position_name(letter)} is right in {share}%"
-
-
-def fit_sentences(notes: Sequence[FittedNote]) -> Iterator[str]:
-    """Yield what a reader must know of remedies that were fitted on other runs."""
-    for fitted in notes:
-        yield f"{fitted.file}: {fitted.note!s}"
 
 
 def _gain(row: RemedyRow) -> str:

@@ -33,13 +33,13 @@ from pact_eval.thresholds.checking import (
     AnswerSetsCheck,
     CheckedGate,
     CheckedSets,
+    GateNote,
     PromiseCheck,
     ThresholdsCheck,
 )
-from pact_eval.thresholds.choice import Alternative, Gate, Rule, Thresholds
+from pact_eval.thresholds.choice import Gate, Rule, Thresholds
 from pact_eval.thresholds.conclusion import Acting, acting
-from pact_eval.thresholds.decision_curves import GateMarks
-from pact_eval.thresholds.files import answer_sets_json, thresholds_json
+from pact_eval.thresholds.files import choice_json
 from pact_eval.thresholds.gates import SIGNAL_NAMES, Target, gate_text, sure_answers
 from pact_reports.cases import STATUS_OF, CiReport, gate_report, judged_case
 from pact_reports.table import Cell, Column, Item, Part, Table, columns_and_rows
@@ -54,15 +54,15 @@ def present_thresholds(thresholds: Thresholds) -> Presenter:
     conclusion = acting(thresholds)
     return Presenter(
         first=partial(thresholds_facts, thresholds, conclusion),
-        tables=lambda: [thresholds_table(thresholds), alternatives_table(thresholds)],
+        tables=lambda: [thresholds_table(thresholds)],
         to_json=lambda: {
             "answer": {
                 name: value
                 for name, value in conclusion_json(conclusion).items()
                 if name != "gates"
             },
-            "thresholds": thresholds_json(thresholds),
-            **attributes(thresholds, "gates", "alternatives"),
+            "thresholds": choice_json(thresholds),
+            **attributes(thresholds, "gates"),
             "warnings": warnings_json(thresholds.warnings),
         },
         headline=lambda: [str(conclusion.words)],
@@ -86,8 +86,8 @@ def present_answer_sets(sets: AnswerSets) -> Presenter:
         tables=partial(sets_tables, sets),
         to_json=lambda: {
             "answer": sets.answer,
-            "sets": answer_sets_json(sets),
-            **attributes(sets, "kinds", "groups", "alternatives"),
+            "sets": choice_json(sets),
+            **attributes(sets, "kinds", "groups"),
             "warnings": warnings_json(sets.warnings),
         },
         headline=lambda: [sets.answer],
@@ -234,9 +234,8 @@ def thresholds_table(thresholds: Thresholds) -> Table:
     method = methods_text((gate.coverage for gate in gates), rule.unit)
     caption = (
         f"Rates in %; in brackets the {method}. Tested: {_say_drawn(rule)}; "
-        f"{_counting(thresholds.target)}, with the exact p-value. Every fifth {CLUSTER[rule.unit]} "
-        "orders the gates instead. Left out: source families that were left out when their gate "
-        "was chosen."
+        f"{_counting(thresholds.target)}, with the exact p-value. Left out: source families that "
+        "were left out when their gate was chosen."
     )
     layout = columns_and_rows(
         gates,
@@ -276,36 +275,12 @@ def _cost_cell(gate: Gate) -> Cell:
     return Cell(f"{cost:.3g}", below=f"{asking:.3g}")
 
 
-def alternatives_table(thresholds: Thresholds) -> Table:
-    """Lay out the guarantee of each signal for all items.
-
-    Rows are signals, columns are decodings.
-    """
-    alternatives = thresholds.alternatives
-    by_place = {(other.rule.signal, rule_text(other.rule)): other for other in alternatives}
-    decodings = dict.fromkeys(rule_text(other.rule) for other in alternatives)
-    layout = columns_and_rows(
-        dict.fromkeys(other.rule.signal for other in alternatives),
-        (Column("gate on", "left"), lambda signal: SIGNAL_NAMES[signal]),
-        *(
-            (name, lambda signal, name=name: _alternative_text(by_place.get((signal, name))))
-            for name in decodings
-        ),
-    )
-    caption = (
-        "Accepted items in %, with the same target for all items. Each number is guaranteed "
-        f"alone at {100 * thresholds.confidence:g}%: to take the best one after a look costs "
-        "confidence."
-    )
-    return Table("threshold-rules", "Which gate accepts most", caption, *layout, keys=1)
-
-
 def check_table(check: ThresholdsCheck) -> Table:
     """Lay out a check: one row per gate."""
     rule, target = check.file.rule, check.file.target
     method = methods_text((gate.coverage for gate in check.gates), rule.unit)
     caption = (
-        f"Target: {target.text}. Rates in %; in brackets the {method}. Tested: "
+        f"Target: {target.limit}. Rates in %; in brackets the {method}. Tested: "
         f"{_say_drawn(rule)}; {_counting(target)}."
     )
     if len(check.gates) > 1:
@@ -345,12 +320,6 @@ def _set_columns(
         (Column("one answer"), lambda item: rate_cell(sets_of(item).single)),
         (Column("coverage"), lambda item: rate_cell(sets_of(item).coverage)),
     ]
-
-
-def _alternative_text(other: Alternative | None) -> str:
-    if other is None or other.threshold is None:
-        return UNDEFINED
-    return percent_text(other.coverage)
 
 
 def _say_drawn(rule: Rule) -> str:
@@ -412,13 +381,9 @@ def sets_facts(sets: AnswerSets) -> Brief:
 
 
 def sets_tables(sets: AnswerSets) -> list[Part]:
-    """Lay out the sets of a run by kind or question, by domain, and under other decodings."""
+    """Lay out the sets of a run by kind or question, and by domain."""
     left_out = "Coverage of source families that were left out."
-    return [
-        _kinds_table(sets),
-        *_groups(sets.groups, len(sets.kinds), sets.rule, left_out),
-        *_other_decodings(sets),
-    ]
+    return [_kinds_table(sets), *_groups(sets.groups, len(sets.kinds), sets.rule, left_out)]
 
 
 def _groups(groups: Sequence[GroupSets], kinds: int, rule: Rule, note: str) -> Iterator[Table]:
@@ -508,20 +473,6 @@ def _p_values_cell(checked: CheckedSets) -> Cell:
     return Cell(p_value_number(test.p_holds), below=p_value_number(test.p_broken))
 
 
-def _other_decodings(sets: AnswerSets) -> list[Part]:
-    if len(sets.alternatives) < 2:
-        return []
-    layout = columns_and_rows(
-        sets.alternatives,
-        (Column("decoding", "left"), lambda other: rule_text(other.rule)),
-        ("answers per set", lambda other: f"{other.size:.2f}"),
-        ("one answer (%)", lambda other: percent_text(other.single)),
-    )
-    caption = "Each guarantee holds alone: to take the best one after a look costs some confidence."
-    title = "Which decoding has the smallest sets"
-    return [Table("answer-sets-decodings", title, caption, *layout, keys=1)]
-
-
 def _size_cell(group: GroupSets) -> Cell:
     if not group.items:
         return Cell(UNDEFINED)
@@ -534,12 +485,9 @@ def _basis(group: GroupSets) -> str:
     return f"{group.items:,}, {group.units:,}"
 
 
-def gate_notes(marks: GateMarks, names: ArmNames) -> tuple[str, ...]:
+def gate_notes(notes: Sequence[GateNote], names: ArmNames) -> tuple[str, ...]:
     """Write the notes on chosen gates, with the display names of runs."""
-    return tuple(
-        note.text if note.run is None else f"{names.run(note.run)}: {note.text}"
-        for note in marks.notes
-    )
+    return tuple(text if run is None else f"{names.run(run)}: {text}" for run, text in notes)
 
 
 NO_GUARANTEE: Final = "nothing is guaranteed, so there is nothing to check"
@@ -549,11 +497,11 @@ def _cases(check: PromiseCheck) -> CiReport:
     """Return the cases of a check: one per promise."""
     code, file = ("gate" if check.what == "thresholds" else "sets"), check.file.path
     cases = []
-    for promise in check.promises:
-        status, text = STATUS_OF[promise.gate.verdict], f"{promise.gate.verdict}: {promise.seen}"
-        if not promise.made:
+    for gate, seen in check.promises:
+        status, text = STATUS_OF[gate.verdict], f"{gate.verdict}: {seen}"
+        if gate.threshold is None:
             status, text = "skipped", NO_GUARANTEE
-        cases.append(judged_case(code, promise.name, status, text, file))
-    if not any(promise.made for promise in check.promises):  # the exit code is of "cannot tell"
+        cases.append(judged_case(code, gate.group, status, text, file))
+    if all(gate.threshold is None for gate, _ in check.promises):  # the exit code of "cannot tell"
         cases.append(judged_case(code, "file", "cannot tell", check.answer, file))
     return gate_report("pact-eval thresholds --check", check.answer, cases, check.warnings)

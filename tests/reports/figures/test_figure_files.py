@@ -18,8 +18,6 @@ from pact_cli.main import main
 from pact_eval._choices import FigureStyle
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.thresholds.decision_curves import Decisions
-from pact_eval.thresholds.gates import Target
 from pact_reports.figures.axes import STYLES
 from pact_reports.figures.figure import FigureFile
 from pact_reports.figures.files import (
@@ -32,7 +30,6 @@ from pact_reports.request import Request
 run = runner(main)
 
 HOSTILE = ('$\\frac{a}{<script>alert("1")</script>', "_x\x1b[31m\u202e & y", "../../up")
-COSTS = Decisions(costs=Target.of_costs(wrong=5, review=1))
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -43,7 +40,7 @@ def texts(svg: bytes) -> str:
 
 def one_of_every_figure(experiment: Experiment) -> list[FigureFile]:
     """Returns the first file of every figure."""
-    request = Request(experiment, decisions=COSTS)
+    request = Request(experiment)
     built = [spec.made(request)[0] for spec in FIGURES.values()]
     return [figures.files[0] for figures in built if figures.files]
 
@@ -128,7 +125,7 @@ def test_the_users_own_style_does_not_reach_a_figure(
 def test_hostile_names_do_no_harm(tmp_path: Path, names: tuple[str, ...]) -> None:
     folders = simulated_folders(tmp_path / "runs", arms=HOSTILE, seeds=(1,), base=False, families=9)
     out = tmp_path / "out"
-    drawn = draw_figures(Request(experiment_of(folders), decisions=COSTS), list(names), out)
+    drawn = draw_figures(Request(experiment_of(folders)), list(names), out)
     assert set(drawn.files) == set(names)
     files = [path for paths in drawn.files.values() for path in paths]
     assert sorted(out.iterdir()) == sorted(files)
@@ -181,7 +178,7 @@ def test_unknown_names_list_what_is_known(
     [
         (
             ("--figures", "relibility"),
-            "expected one or more of main, reliability, risk-coverage, costs, tv",
+            "expected one or more of main, reliability, risk-coverage, tv",
         ),
         (("--figures", ","), "got none"),
         (("--format", "svg,gif"), "--format: expected one or more of svg, pdf, png; got 'gif'"),

@@ -15,15 +15,12 @@ from reports.figures.figure_runs import simulated
 
 from pact_eval._choices import FigureStyle
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.thresholds.decision_curves import Decisions
-from pact_eval.thresholds.gates import Target
 from pact_reports.figures.axes import STYLES, Canvas, Width, with_legend
 from pact_reports.figures.figure import FigureFile
 from pact_reports.figures.files import figure_of, fitting, in_style
 from pact_reports.figures.registry import FIGURES
 from pact_reports.request import Request
 
-COSTS = Decisions(costs=Target.of_costs(wrong=5, review=1))
 WIDTHS: tuple[Width, ...] = ("column", "text")
 CANVASES = [
     Canvas(style=style, width=width) for style, width in itertools.product(STYLES.values(), WIDTHS)
@@ -100,7 +97,7 @@ def test_every_figure_fits_the_page_of_every_style(
     if name == "differences" and len(any_runs.arms) == 1:
         return
     canvas = Canvas(style=STYLES[style])  # the narrowest: a wider one has fewer rows of panels
-    built, _ = FIGURES[name].made(Request(any_runs, decisions=COSTS))
+    built, _ = FIGURES[name].made(Request(any_runs))
     file = built.files[0]
     for width, height in sizes(file, canvas):
         assert width == canvas.inches

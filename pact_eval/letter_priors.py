@@ -1,30 +1,34 @@
 """Letter priors: preferences of a model for letters, whatever answer is next to them.
 
 They are estimated on the views of a run, or on content-free prompts (contextual calibration), and
-are written as JSON.
+shipped with an export as `letter_prior.json`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 
+from pact_eval._json import Json
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.errors import NO_PROBABILITIES, InputError, missing_probabilities
+from pact_eval.calibration.runs import Members, identity_json
+from pact_eval.data.records import Record
+from pact_eval.errors import GateError, InputError, counted, missing_probabilities
 from pact_eval.metrics.decoding import log_softmax
-from pact_eval.remedies.costs import ItemTokens
-from pact_eval.runs.folder import CONTENTS, RunFolder, content_free_probabilities, content_free_run
+from pact_eval.runs.custody import trained_on_runs
+from pact_eval.runs.folder import RunSource, read_run
+from pact_eval.runs.identity import RunIdentity
 from pact_eval.runs.predictions import Predictions
-from pact_eval.schema import Section
 
 PriorMethod = Literal["additive", "batch"]
 """Estimator of a letter prior."""
 
 
-class LetterPrior(Section, frozen=True, forbid_unknown_fields=True):
+@dataclass(frozen=True)
+class LetterPrior:
     """Preference of a model for letters.
 
     Attributes:
@@ -33,25 +37,12 @@ class LetterPrior(Section, frozen=True, forbid_unknown_fields=True):
             mean of 0.
         items: by number of answers, the number of items of the fit.
         views: by number of answers, the number of views of each of these items that the fit took.
-
-    Raises:
-        ValueError: the numbers of answers differ, or a value is not possible.
     """
 
     method: PriorMethod
     log_prior: dict[int, tuple[float, ...]]
     items: dict[int, int]
     views: dict[int, int]
-
-    def __post_init__(self) -> None:
-        for count, row in self.log_prior.items():
-            if count < 2 or len(row) != count:
-                raise ValueError(f"log_prior: {count}: expected {max(2, count)} finite numbers")
-        for name, numbers in (("items", self.items), ("views", self.views)):
-            if numbers.keys() != self.log_prior.keys():
-                raise ValueError(f"{name}: expected those of each number of answers")
-            if min(numbers.values(), default=1) < 1:
-                raise ValueError(f"{name}: expected whole numbers from 1")
 
     def covers(self, n_choices: IntArray) -> BoolArray:
         """Return (n,) whether there is a prior for items of these numbers of answers."""
@@ -88,7 +79,16 @@ class LetterPrior(Section, frozen=True, forbid_unknown_fields=True):
 
 
 def fit_letter_prior(predictions: Predictions, method: PriorMethod) -> LetterPrior:
-    """Fit a letter prior.
+    r"""Fit a letter prior.
+
+    The additive prior fits log p(answer a of item i at letter l) = answer (i, a) + letter l by
+    least squares. The effects of answers drop out of deviations from the mean over views, so the
+    normal equations are those of C letters alone:
+
+    .. math:: y_{iva} - \bar y_{ia} = \beta_{l(i,v,a)} - \bar\beta_{ia}
+
+    with y the log-probability less its mean over the answers of the view. Batch calibration takes
+    every letter to be right equally often: :math:`\beta_l = \log \frac1n \sum_i p_{i0}(l)`.
 
     Args:
         predictions: scored views of items that are not evaluated; references are not used.
@@ -103,31 +103,27 @@ def fit_letter_prior(predictions: Predictions, method: PriorMethod) -> LetterPri
     if predictions.known != "probabilities":
         raise missing_probabilities("a letter prior", predictions.known)
     letters = letters_of_answers(predictions)
-    priors: dict[int, tuple[float, ...]] = {}
-    items: dict[int, int] = {}
-    views: dict[int, int] = {}
-    for n_choices in np.unique(predictions.n_choices).tolist():
-        rows = predictions.n_choices == n_choices
-        log_probs = predictions.log_probs_by_view[rows, :, :n_choices]
+    prior = LetterPrior(method, {}, {}, {})
+    for count in np.unique(predictions.n_choices).tolist():
+        rows = predictions.n_choices == count
+        log_probs = predictions.log_probs_by_view[rows, :, :count]
         possible = np.isfinite(log_probs).all(axis=(1, 2))
-        estimate = _ESTIMATORS[method](log_probs[possible], letters[rows][possible, :, :n_choices])
+        log_probs, at = log_probs[possible], letters[rows][possible, :, :count]
+        if method == "batch":
+            by_letter = np.empty(log_probs[:, 0].shape)
+            np.put_along_axis(by_letter, at[:, 0], log_probs[:, 0], axis=1)
+            estimate = np.log(np.exp(by_letter).mean(axis=0)) if possible.any() else None
+        else:
+            estimate = _additive(log_probs, at)
         if estimate is not None:
-            priors[n_choices] = tuple((estimate - estimate.mean()).tolist())
-            items[n_choices] = int(possible.sum())
-            views[n_choices] = 1 if method == "batch" else predictions.k
-    return LetterPrior(method, priors, items, views)
+            prior.log_prior[count] = tuple((estimate - estimate.mean()).tolist())
+            prior.items[count] = int(possible.sum())
+            prior.views[count] = 1 if method == "batch" else predictions.k
+    return prior
 
 
 def _additive(log_probs: FloatArray, letters: IntArray) -> FloatArray | None:
-    r"""Fit log p(answer a of item i at letter l) = answer (i, a) + letter l, by least squares.
-
-    The effects of answers drop out of deviations from the mean over views, so the normal equations
-    are those of C letters alone:
-
-    .. math:: y_{iva} - \bar y_{ia} = \beta_{l(i,v,a)} - \bar\beta_{ia}
-
-    with y the log-probability less its mean over the answers of the view.
-    """
+    """Return the C effects of letters by least squares; None if the views do not identify them."""
     n, _, n_choices = log_probs.shape
     shown = letters[..., np.newaxis] == np.arange(n_choices)
     design = shown - shown.mean(axis=1, keepdims=True)
@@ -138,26 +134,6 @@ def _additive(log_probs: FloatArray, letters: IntArray) -> FloatArray | None:
     if n == 0 or np.linalg.matrix_rank(gram) < n_choices - 1:
         return None
     return np.asarray(np.linalg.lstsq(gram, rows.T @ centred.reshape(-1), rcond=None)[0])
-
-
-def _batch(log_probs: FloatArray, letters: IntArray) -> FloatArray | None:
-    r"""Take the log of the mean distribution over letters in view 0.
-
-    .. math:: \beta_l = \log \frac1n \sum_i p_{i0}(l)
-
-    It takes every letter to be right equally often.
-    """
-    if not len(log_probs):
-        return None
-    by_letter = np.empty(log_probs[:, 0].shape)
-    np.put_along_axis(by_letter, letters[:, 0], log_probs[:, 0], axis=1)
-    return np.asarray(np.log(np.exp(by_letter).mean(axis=0)))
-
-
-_ESTIMATORS: Final[Mapping[PriorMethod, Callable[[FloatArray, IntArray], FloatArray | None]]] = {
-    "additive": _additive,
-    "batch": _batch,
-}
 
 
 def letters_of_answers(predictions: Predictions) -> IntArray:
@@ -177,36 +153,6 @@ def letters_of_answers(predictions: Predictions) -> IntArray:
     return letters
 
 
-@dataclass(frozen=True, eq=False)
-class ContentFree:
-    """Content-free prompts of the items of a run.
-
-    Attributes:
-        probabilities: (n, V, C) their mean distribution in the first V views, canonical order; NaN
-            if it is not known.
-        tokens: of these prompts, per item.
-    """
-
-    probabilities: FloatArray
-    tokens: ItemTokens
-
-    @classmethod
-    def of_run(cls, run: RunFolder, predictions: Predictions) -> ContentFree | None:
-        """Read those of a run; None if it has none.
-
-        Raises:
-            RunError: they are not those of the run, or are damaged.
-            TamperedError: they have changed since they were sealed.
-        """
-        own = content_free_run(run)
-        if own is None:
-            return None
-        tokens = ItemTokens.of_run(own.provenance, own.predictions)
-        return cls(
-            content_free_probabilities(predictions, own.predictions), tokens.times(len(CONTENTS))
-        )
-
-
 def usable(content_free: FloatArray, predictions: Predictions) -> BoolArray:
     """Return (n,) whether p_cf is known and above 0 at every answer of an item.
 
@@ -220,19 +166,23 @@ def usable(content_free: FloatArray, predictions: Predictions) -> BoolArray:
 
 
 def contextually_calibrated(predictions: Predictions, content_free: FloatArray) -> FloatArray:
-    """Return log-probabilities after contextual calibration; see the module.
+    r"""Return log-probabilities after contextual calibration: q = softmax(p / p_cf).
 
     Items that are not `usable` stay as they are.
 
     Args:
         predictions: n items of V views or more.
-        content_free: (n, V, C) p_cf of the first V views, canonical order.
+        content_free: (n, V, C) p_cf of the first V views, canonical order: the mean distribution
+            of content-free prompts.
 
     Returns:
         (n, V, C) log q in nats.
 
     Raises:
         InputError: the run has answers and no probabilities.
+
+    References:
+        Zhao et al., "Calibrate before use", ICML 2021.
 
     Examples:
         >>> import polars as pl
@@ -246,17 +196,71 @@ def contextually_calibrated(predictions: Predictions, content_free: FloatArray) 
         [[[0.133, 0.867]]]
     """
     if predictions.known != "probabilities":
-        raise InputError(f"contextual calibration: {NO_PROBABILITIES[predictions.known]}")
+        raise missing_probabilities("contextual calibration", predictions.known)
     log_probs = predictions.log_probs_by_view[:, : content_free.shape[1]]
     rows = usable(content_free, predictions)
     used = np.arange(log_probs.shape[2]) < predictions.n_choices[rows, np.newaxis]
     ratios = np.full(log_probs[rows].shape, -np.inf)
-    np.divide(
-        np.exp(log_probs[rows]),
-        content_free[rows],
-        out=ratios,
-        where=np.broadcast_to(used[:, np.newaxis], ratios.shape),
-    )
+    where = np.broadcast_to(used[:, np.newaxis], ratios.shape)
+    np.divide(np.exp(log_probs[rows]), content_free[rows], out=ratios, where=where)
     calibrated = log_probs.copy()
     calibrated[rows] = log_softmax(ratios, predictions.n_choices[rows])
     return calibrated
+
+
+PRIOR_FORMAT: Final = "pact-letter-prior-1"
+"""What the format calls itself."""
+
+
+def shipped_prior(
+    source: RunSource, adapter_sha256: str, records: Sequence[Record]
+) -> dict[str, Json]:
+    """Fit the additive letter prior of a run, and return the content of `letter_prior.json`.
+
+    Args:
+        source: a run of the adapter on other items than those of its use.
+        adapter_sha256: SHA-256 of the weights of the adapter that is exported.
+        records: those on which the export is going to be used, as far as they are known.
+
+    Raises:
+        GateError: the run has families of these records, or the adapter was trained on its items.
+        InputError: the run is of another adapter, or its views identify no letter prior.
+    """
+    run = read_run(source)
+    for trained in trained_on_runs([run]):
+        raise GateError(f"{trained.run}: {trained.trained_on}; give a run on other items")
+    owner = RunIdentity.of(run.provenance).adapter_sha256
+    if owner is not None and owner != adapter_sha256:
+        message = f"{run.place}: of another adapter ({owner[:12]}), not {adapter_sha256[:12]}"
+        raise InputError(message)
+    members = Members.of_run(run.predictions)
+    shared = members.families & {record.family for record in records}
+    if shared:
+        raise GateError(
+            f"{run.place}: a letter prior of this run would be fitted on "
+            f"{counted(len(shared), 'family')} of --data (such as {min(shared)}); it is applied to "
+            "other families: give a run of the calibration split"
+        )
+    prior = fit_letter_prior(run.predictions, "additive")
+    if not prior.log_prior:
+        raise InputError(
+            f"{run.place}: its views identify no letter prior: more orders per item are needed; "
+            "score the run with a larger --k"
+        )
+    numbers: dict[str, Json] = {
+        name: {str(count): value for count, value in getattr(prior, name).items()}
+        for name in ("items", "views")
+    }
+    return {
+        "format": PRIOR_FORMAT,
+        "method": prior.method,
+        "log_prior": {str(count): [*row] for count, row in prior.log_prior.items()},
+        **numbers,
+        "fit": {
+            "run": identity_json(run),
+            "k": run.predictions.k,
+            "items": len(run.predictions),
+            "families": [*sorted(members.families)],
+            "source_families": [*sorted(members.source_families)],
+        },
+    }
