@@ -54,6 +54,7 @@ from pact_eval.data.labelled.questions import DraftError, as_text
 from pact_eval.data.labelled.reading import IGNORED, columns_option
 from pact_eval.data.records import MIN_ANSWERS
 from pact_eval.errors import Problem, ShapeError, counted
+from pact_eval.importing.one_number import ForeignTable, TableRoles, options_of_record
 from pact_eval.importing.row_reader import confident_logits, fewest_answers
 from pact_eval.importing.source import (
     COLUMNS_REMARK,
@@ -63,17 +64,9 @@ from pact_eval.importing.source import (
     References,
     by_column,
 )
-from pact_eval.importing.table_cells import families_of_rows, log_sum, read_each
-from pact_eval.importing.table_rows import (
-    ForeignTable,
-    Shape,
-    TableRoles,
-    TableRows,
-    options_of_record,
-    parse_rows,
-    roles_of_table,
-    split_predictions,
-)
+from pact_eval.importing.table_cells import log_sum, read_each
+from pact_eval.importing.table_roles import roles_of_table, split_predictions
+from pact_eval.importing.table_rows import Shape, TableRows, families_of_rows, parse_rows
 from pact_eval.runs.predictions import SUM_TOLERANCE
 
 _NUMBERS: Final = ("view", "prompt_tokens", "answer_mass", "view_tv", "permutation_tv")
@@ -125,7 +118,8 @@ class _TableReader:
     """Steps from parsed rows to rows in our format."""
 
     def __init__(self, table: ForeignTable, roles: TableRoles, grouping: Grouping) -> None:
-        self._entries, self._reading, self._source = table.entries, table.reading, table.source
+        self._table, self._entries = table, table.entries
+        self._reading, self._source = table.reading, table.source
         self._data, self._roles, self._grouping = table.references, roles, grouping
         self._remarks = [*table.entries.remarks]
         self._reference = None if self._data is not None else roles.first("reference")
@@ -189,7 +183,7 @@ class _TableReader:
                 lambda cell: None if (text := cell_text(cell)) is None else fold_label(text),
                 rows.answers(self._reference),
             )
-        names = families_of_rows(columns, self._entries, self._source, rows.texts, rows.ids, labels)
+        names = families_of_rows(self._table, self._roles, rows, labels)
         return () if names.count(None) == len(names) else names
 
     def _keep_labelled(self, rows: TableRows) -> TableRows:

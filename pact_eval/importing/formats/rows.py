@@ -11,6 +11,7 @@ from pact_eval.data.labelled.columns import unwrapped
 from pact_eval.data.labelled.entries import Entries, Entry, read_entries
 from pact_eval.data.labelled.reading import IGNORED, PREDICTED, ROLES, Reading
 from pact_eval.errors import InputError, Problem
+from pact_eval.importing.one_number import ForeignTable
 from pact_eval.importing.row_reader import RowReader
 from pact_eval.importing.source import (
     ImportOptions,
@@ -22,7 +23,6 @@ from pact_eval.importing.source import (
     Start,
     read_references,
 )
-from pact_eval.importing.table_rows import ForeignTable
 from pact_eval.importing.tables import read_table
 
 _NUMBERS: Final = ("probabilities", "log_probabilities", "logits")
