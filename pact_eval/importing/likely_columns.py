@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from pact_eval.data.labelled.answers import (
     TEXT,
@@ -14,154 +15,140 @@ from pact_eval.data.labelled.answers import (
     fold_label,
     is_unlabelled,
     numbered_columns,
+    of_texts,
+    options_of_row,
 )
-from pact_eval.data.labelled.entries import Entries
-from pact_eval.data.labelled.reading import columns_option
-from pact_eval.importing.one_number import ANSWER_COLUMN, numbers_of, options_option
-from pact_eval.importing.table_cells import scores_of
+from pact_eval.data.labelled.questions import DraftError
+from pact_eval.data.labelled.reading import IGNORED, columns_option, roles_option
+from pact_eval.importing.one_number import KnownColumns, options_option
+from pact_eval.importing.table_cells import scores_of, truth_of
 
-_SHARE = 0.9
-_MOST_LABELS = 20
-_SUM_ERROR = 0.01
-_OF_A_MODEL = re.compile(r"pred|guess|output|model|said", re.IGNORECASE)
+_SHARE: Final = 0.9
+_MOST_LABELS: Final = 20
+_MOST_OFFERED: Final = 3
+_SUM_ERROR: Final = 0.01
+_OF_A_MODEL: Final = re.compile(r"pred|guess|output|model|said", re.IGNORECASE)
 
 
-def likely_labels(
-    entries: Entries, columns: Sequence[str], words: Sequence[Collection[str]]
-) -> list[str]:
-    """Return the columns that nearly always have one of the words of the row.
+def label_remedies(known: KnownColumns, free: Sequence[str], role: str) -> list[str]:
+    """Return the options that name columns of answers: those that nearly always have one.
+
+    If the answers are not known, it is the only column of a few labels, or those whose labels
+    another column has too.
 
     Args:
-        entries: the rows.
-        columns: columns without a role.
-        words: (n,) the folded answers of every row; empty if they are not known: then the only
-            column of a few labels is returned, or those whose labels another column has too.
-
-    Examples:
-        >>> from pact_eval.data.labelled.entries import Entry
-        >>> rows = [Entry(1, {"a": "Yes", "b": "x"}), Entry(2, {"a": "no", "b": "y"})]
-        >>> likely_labels(Entries("CSV", rows), ["a", "b"], [{"yes", "no"}] * 2)
-        ['a']
+        known: the table.
+        free: columns without a role.
+        role: of the column that is lacking, "reference" or "prediction".
     """
-    if not words:
-        few = [name for name in columns if _has_few_labels(entries, name)]
-        labels = {name: {*_labels(entries, name)} for name in few}
+    words, likely = _words_of_rows(known), []
+    for name in free if words else ():
+        cells = [*map(cell_text, known.entries.column(name))]
+        pairs = zip(cells, words, strict=True)
+        found = [fold_label(cell) in row for cell, row in pairs if cell and not is_unlabelled(cell)]
+        if found and sum(found) >= _SHARE * len(cells):
+            likely.append(name)
+    if not words and (role == "reference" or known.roles.unlabelled):
+        labels = {name: {*distinct_labels(known.entries.column(name))[0]} for name in free}
+        few = {name: each for name, each in labels.items() if _are_few(known, name, each)}
         alike = [
             name
-            for name in few
-            if any(
-                labels[name] <= labels[other] or labels[other] <= labels[name]
-                for other in few
-                if other != name
-            )
+            for name, each in few.items()
+            if any(each <= few[x] or few[x] <= each for x in few if x != name)
         ]
         right = [name for name in alike if not _OF_A_MODEL.search(name)] or alike
-        return few if len(few) == 1 else right
-    likely = []
-    for name in columns:
-        cells = [*map(cell_text, entries.column(name))]
-        pairs = zip(cells, words, strict=True)
-        known = [fold_label(cell) in row for cell, row in pairs if not is_unlabelled(cell) and cell]
-        if known and sum(known) >= _SHARE * len(cells):
-            likely.append(name)
-    return likely
+        likely = [*few] if len(few) == 1 else right
+    return [columns_option(role, [name]) for name in likely[:_MOST_OFFERED]]
 
 
-def _labels(entries: Entries, column: str) -> Sequence[str]:
-    return distinct_labels(entries.column(column))[0]
-
-
-def _has_few_labels(entries: Entries, column: str) -> bool:
-    """Return whether a column has a few labels that repeat, and no decimal numbers.
+def _are_few(known: KnownColumns, column: str, labels: Collection[str]) -> bool:
+    """Return whether labels are few and repeat, and no decimal numbers.
 
     True and false may say whether an answer is right.
     """
-    labels = _labels(entries, column)
-    if {fold_label(label) for label in labels} <= {"true", "false"}:
+    if {*map(fold_label, labels)} <= {"true", "false"}:
         return False
-    numbers = numbers_of(entries, column) or ()
-    whole = all(number is None or number.is_integer() for number in numbers)
-    return whole and 2 <= len(labels) <= min(_MOST_LABELS, len(entries.entries) // 2)
+    whole = all(number.is_integer() for number in known.known(column))
+    return whole and 2 <= len(labels) <= min(_MOST_LABELS, len(known.entries.entries) // 2)
 
 
-def score_remedies(
-    entries: Entries, columns: Sequence[str], reference: str | None, answers: Sequence[str]
-) -> list[str]:
+def _words_of_rows(known: KnownColumns) -> list[frozenset[str]]:
+    """Return the folded answers of each row, as far as other columns know them; or nothing."""
+    entries, roles = known.entries, known.roles
+    columns = roles.columns.get("options")
+    if columns:
+        rows = []
+        for entry in entries.entries:
+            try:
+                texts = options_of_row(entry.value, columns, roles.first("reference")).texts
+            except DraftError:
+                texts = ()
+            rows.append(frozenset(map(fold_label, texts)))
+        return rows
+    names = [name for group in roles.groups.values() for name in group.values()]
+    sides = map(roles.first, ("reference", "prediction"))
+    cells = [cell for name in sides if name for cell in entries.column(name)]
+    stated = known.table.reading.options
+    words = frozenset(map(fold_label, stated or names or distinct_labels(cells)[0]))
+    return [words] * len(entries.entries) if words else []
+
+
+def score_remedies(known: KnownColumns, free: Sequence[str]) -> list[str]:
     """Return the options that name columns of numbers as those of the answers.
 
     Args:
-        entries: the rows.
-        columns: columns without a role.
-        reference: the column of the right answer; None if another file has it.
-        answers: the different answers of the file; empty if rows have their own.
+        known: the table.
+        free: columns without a role.
     """
-    lists = [columns_option(kind, [name]) for name in columns if (kind := _kind_of(entries, name))]
+    lists = [columns_option(kind, [name]) for name in free if (kind := _kind_of(known, name))]
     if lists:
         return lists
-    numbers = {name: numbers_of(entries, name) for name in columns}
+    found = {name: known.numbers(name) for name in free}
     numeric = {
-        name: [math.nan if x is None else x for x in found]
-        for name, found in numbers.items()
-        if found is not None
+        name: [math.nan if x is None else x for x in numbers]
+        for name, numbers in found.items()
+        if numbers is not None
     }
-    named = [name for name in numeric if _index_of_name(name, answers) is not None]
-    if len(named) == len(answers) > 1:
-        if _sum_to_one([numeric[name] for name in named]):
-            return [columns_option("probabilities", named)]
-        if any(not 0 <= x <= 1 for name in named for x in numeric[name]):
-            return [columns_option("logits", named)]
-    for group in _groups(numeric):
-        if _sum_to_one([numeric[name] for name in group]):
-            option = columns_option("probabilities", group)
-            if reference is None:
-                return [option]
-            cells = [*map(cell_text, entries.column(reference))]
-            rows = [*zip(*(numeric[name] for name in group), strict=True)]
-            orders = likely_orders(rows, cells, answers)
+
+    def sum_to_one(names: Sequence[str]) -> bool:
+        rows = zip(*(numeric[name] for name in names), strict=True)
+        return all(min(row) >= 0 and abs(sum(row) - 1) <= _SUM_ERROR for row in rows)
+
+    answers, reference = known.answers, known.roles.first("reference")
+    named = [name for name in numeric if known.index_of_name(name) is not None]
+    named = named if len(named) == len(answers) > 1 else []
+    if named and any(not 0 <= x <= 1 for name in named for x in numeric[name]):
+        return [columns_option("logits", named)]
+    # All columns of numbers, or those of one stem, may have a number for each answer.
+    stems = ([*group.values()] for _, group in numbered_columns([*numeric]))
+    for group in (named, [*numeric], *stems):
+        if len(group) > 1 and sum_to_one(group):
+            option, orders = columns_option("probabilities", group), list[str]()
+            if reference is not None and group != named:
+                rows = [*zip(*(numeric[name] for name in group), strict=True)]
+                right = [*map(cell_text, known.entries.column(reference))]
+                orders = likely_orders(rows, right, answers)
             return [f"{option} {order}" for order in orders] or [option]
-    between = [name for name, xs in numeric.items() if all(0 <= x <= 1 for x in xs)]
-    between = [name for name in between if any(0 < x < 1 for x in numeric[name])]
-    if len(answers) != 2 or len(between) != 1:
-        return []
-    both = [options_option(answers[::-1]), options_option(answers)]
-    option = columns_option("probabilities", between)
-    return [f"{option} {order}" for order in both if order is not None]
+    between = [name for name, numbers in numeric.items() if all(0 <= x <= 1 for x in numbers)]
+    between = [name for name in between if known.are_probabilities(name)]
+    pairs = (answers[::-1], answers) if len(answers) == 2 and len(between) == 1 else ()
+    orders = [order for order in map(options_option, pairs) if order is not None]
+    return [f"{columns_option('probabilities', between)} {order}" for order in orders]
 
 
-def _kind_of(entries: Entries, column: str) -> str | None:
+def _kind_of(known: KnownColumns, column: str) -> str | None:
     """Return what the numbers for several answers in the cells of a column are; None if none."""
-    numbers: list[tuple[float, ...]] = []
-    for cell in entries.column(column):
-        if cell in (None, ""):
-            continue
-        try:
-            scores = scores_of("logits", cell)
-        except ValueError:
-            return None
-        if scores is None or len(scores.numbers) < 2:
-            return None
-        numbers.append(scores.numbers)
-    if not numbers:
+    try:
+        cells = [cell for cell in known.entries.column(column) if cell not in (None, "")]
+        scores = [scores_of("logits", cell) for cell in cells]
+    except ValueError:
+        return None
+    numbers = [() if each is None else each.numbers for each in scores]
+    if not numbers or min(map(len, numbers)) < 2:
         return None
     if all(min(row) >= 0 and abs(math.fsum(row) - 1) <= _SUM_ERROR for row in numbers):
         return "probabilities"
     return "log_probabilities" if all(max(row) <= 0 for row in numbers) else "logits"
-
-
-def _index_of_name(column: str, answers: Sequence[str]) -> int | None:
-    match = ANSWER_COLUMN.fullmatch(column)
-    return Options(tuple(answers)).index(match[2] if match else column, TEXT)
-
-
-def _groups(numeric: Collection[str]) -> list[list[str]]:
-    """Return groups of columns that may have one number per answer: all, or those of one stem."""
-    numbered = [[*group.values()] for _, group in numbered_columns([*numeric])]
-    return [group for group in ([*numeric], *numbered) if len(group) > 1]
-
-
-def _sum_to_one(columns: Sequence[Sequence[float]]) -> bool:
-    rows = [*zip(*columns, strict=True)]
-    return all(min(row) >= 0 and abs(sum(row) - 1) <= _SUM_ERROR for row in rows)
 
 
 def likely_orders(
@@ -200,3 +187,29 @@ def likely_orders(
         option = options_option([answers[index] for index in order])
         offered += [] if option is None else [f"{option} ({share:.1%} right{what})"]
     return offered
+
+
+def outcome_remedy(known: KnownColumns, free: Sequence[str]) -> str:
+    """Return the remedy for a table that has a confidence, or whether the answers are right."""
+    roles = known.roles
+    named = {role: roles.first(role) for role in ("confidence", "correct")}
+    if roles.has_scores or {*named.values()} == {None}:
+        return ""
+    for role, name in named.items():
+        if name is None:
+            fitting = [each for each in free if _fits_outcome(known, role, each)]
+            named[role] = fitting[0] if len(fitting) == 1 else "NAME"
+    stated = {role: [str(name)] for role, name in named.items()}
+    if "prediction" in roles.columns:
+        stated[IGNORED] = [*roles.columns["prediction"]]
+    return f". If it only says whether each answer is right: {roles_option(stated)}"
+
+
+def _fits_outcome(known: KnownColumns, role: str, column: str) -> bool:
+    """Return whether a column may be a confidence, or says in every cell what is right."""
+    if role == "confidence":
+        return known.are_probabilities(column)
+    try:
+        return None not in of_texts(truth_of, known.entries.column(column))
+    except ValueError:
+        return False

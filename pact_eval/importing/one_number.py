@@ -10,89 +10,192 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
-from pact_eval._json import Json, dumps
-from pact_eval.data.labelled.answers import TEXT, Options, of_texts
+from pact_eval._json import dumps
+from pact_eval.data.labelled.answers import TEXT, Form, Options, distinct_labels, of_texts
 from pact_eval.data.labelled.entries import Entries
-from pact_eval.data.labelled.reading import IGNORED, columns_option, roles_option
+from pact_eval.data.labelled.reading import IGNORED, Reading, columns_option, roles_option
+from pact_eval.data.records import Record
 from pact_eval.errors import ShapeError
 from pact_eval.importing.labels_file import NO_LABELS
+from pact_eval.importing.source import References, texts_of_record
 from pact_eval.importing.table_cells import numbers_in
+
+SCORES: Final = ("probabilities", "log_probabilities", "logits")
+"""The kinds of numbers for all answers, which are roles of columns."""
 
 ANSWER_COLUMN: Final = re.compile(
     r"(p|pr|prob|proba|probability|logprob|logit)[_.](.+)", re.DOTALL | re.IGNORECASE
 )
 """A column of numbers for one answer, and the name of the answer."""
 
+IF_UNLABELLED: Final = f". If answer is what a model said: {NO_LABELS[0].lower()}{NO_LABELS[1:]}"
+"""End of a message on a table whose column "answer" may be of the model."""
+
 _WORDS: Final = frozenset(
     {"prob", "probs", "proba", "probas", "probability", "score", "scores", "confidence", "conf"}
 )
 _PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _NUMBERED: Final = re.compile(r"p[_.]?\d*", re.IGNORECASE)
+_TRUE: Final = ("1", "1.0", "true", "yes")
 _EVEN: Final = 0.5
 _LEAST_PERCENT: Final = 1.5
 
 
 @dataclass(frozen=True)
-class OneNumber:
-    """What a column with one number per row is.
+class ForeignTable:
+    """A table of others, and what the user says of it.
 
     Attributes:
-        column: its name.
-        answer: the answer that it is the probability of; None if it is of the prediction.
-        rest: the other answer.
-    """
-
-    column: str
-    answer: str | None = None
-    rest: str | None = None
-
-
-@dataclass(frozen=True)
-class Question:
-    """A table, and what is known of it.
-
-    Attributes:
-        source: name of the file, for messages.
         entries: its rows.
-        answers: the answers of every row; empty if they are not known or differ between rows.
-        stated: whether `answers` are in an order that the user states.
-        reference: column of the right answer.
-        prediction: column of the answer of the model.
-        correct: column that says whether it is right.
+        reading: what the user says of it.
+        source: name of the file, for messages.
+        references: records with the right answers, joined by id; None if the table has them.
     """
 
-    source: str
     entries: Entries
-    answers: Sequence[str]
-    stated: bool
-    reference: str | None
-    prediction: str | None
-    correct: str | None
+    reading: Reading
+    source: str
+    references: References | None = None
+
+
+@dataclass
+class TableRoles:
+    """Columns by role, and columns with one number for one answer each.
+
+    Attributes:
+        columns: by role, its columns.
+        groups: by kind of number, the answer that each column is of.
+        form: how the public set that has these columns writes answers.
+        outcomes: whether rows say how sure a model is and whether it is right, and no answers.
+        rest: the other answer, if there are two and one column has the probability of one.
+        percent: whether confidences are in percent.
+        unlabelled: whether right answers are left out.
+        labels: columns of right answers that are left out.
+    """
+
+    columns: dict[str, tuple[str, ...]]
+    groups: dict[str, Mapping[str, str]]
+    form: Form | None = None
+    outcomes: bool = False
+    rest: str | None = None
+    percent: bool = False
+    unlabelled: bool = False
+    labels: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Columns of the context and the question."""
+        return (*self.columns.get("state", ()), *self.columns.get("question", ()))
+
+    def first(self, role: str) -> str | None:
+        """Return the column of a role; None without one."""
+        return next(iter(self.columns.get(role, ())), None)
+
+    @property
+    def named(self) -> dict[str, tuple[str, ...]]:
+        """By role, its columns; of groups too."""
+        return self.columns | {kind: tuple(group) for kind, group in self.groups.items()}
+
+    @property
+    def probability_of(self) -> str:
+        """The answer whose probability the only column of numbers has."""
+        return next(iter(self.groups["probabilities"].values()))
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether there are numbers for the answers."""
+        return bool(self.groups) or not self.columns.keys().isdisjoint(SCORES)
+
+    @property
+    def used(self) -> set[str]:
+        """Columns that have a role."""
+        return {
+            name
+            for role in (self.columns, self.groups)
+            for names in role.values()
+            for name in names
+        }
+
+
+class KnownColumns:
+    """What the cells of a table say of its columns, while these get roles."""
+
+    def __init__(self, table: ForeignTable, roles: TableRoles) -> None:
+        self.table, self.roles, self.entries = table, roles, table.entries
+        self._numbers: dict[str, list[float | None] | None] = {}
+
+    def numbers(self, column: str) -> list[float | None] | None:
+        """Return the number in each cell; None if a cell has something else, or none has."""
+        if column not in self._numbers:
+            self._numbers[column] = None
+            with suppress(ValueError):
+                numbers = numbers_in(self.entries.column(column))
+                self._numbers[column] = numbers if numbers.count(None) < len(numbers) else None
+        return self._numbers[column]
+
+    def known(self, column: str) -> list[float]:
+        """Return the numbers of a column without empty cells; none if a cell is no number."""
+        return [number for number in self.numbers(column) or () if number is not None]
+
+    def are_probabilities(self, column: str) -> bool:
+        """Return whether a column has numbers from 0 to 1, and not only 0 and 1."""
+        known = self.known(column)
+        return all(0 <= x <= 1 for x in known) and any(0 < x < 1 for x in known)
+
+    def are_in_percent(self, column: str) -> bool:
+        """Return whether confidences are in percent: all are above 1 and one is above 1.5."""
+        known = self.known(column)
+        return bool(known) and all(1 < x <= 100 for x in known) and max(known) > _LEAST_PERCENT
+
+    @cached_property
+    def answers(self) -> Sequence[str]:
+        """The answers of every row; empty if they are not known or differ between rows."""
+        references = self.table.references
+        if self.table.reading.options:
+            return self.table.reading.options
+        if references is not None:
+            sets = {options_of_record(record, references).texts for record in references.records}
+            return next(iter(sets)) if len(sets) == 1 else ()
+        if "options" in self.roles.columns:
+            return ()
+        classes = self.entries.class_names.get(str(self.roles.first("reference")))
+        sides = map(self.roles.first, ("reference", "prediction"))
+        cells = [cell for name in sides if name for cell in self.entries.column(name)]
+        return classes or distinct_labels(cells)[0]
 
     @property
     def is_of_two(self) -> bool:
         """Whether there are two answers."""
         return len(self.answers) == 2
 
-    def indices(self, column: str | None) -> list[int | None]:
-        """Return the index of the answer in every cell of a column, by its text."""
+    def indices(self, role: str) -> list[int | None]:
+        """Return the index of the answer in every cell of the column of a role, by its text."""
         options = Options(tuple(self.answers))
-        cells = self.entries.column(column)
+        cells = self.entries.column(self.roles.first(role))
         return of_texts(lambda cell: options.index(cell, TEXT), cells)
 
-    def of_answer(self, column: str, answer: int) -> OneNumber:
-        """Return a column as the probability of an answer by its index."""
-        return OneNumber(column, self.answers[answer], self.answers[1 - answer])
-
-    def named_by(self, column: str) -> int | None:
+    def index_of_name(self, column: str) -> int | None:
         """Return the index of the answer that a column is called after; None if there is none."""
         match = ANSWER_COLUMN.fullmatch(column)
         name = match[2].strip("()[] ") if match else column
-        return Options(tuple(self.answers)).index(name, TEXT) if self.is_of_two else None
+        return Options(tuple(self.answers)).index(name, TEXT)
+
+
+def options_of_record(record: Record | None, references: References) -> Options:
+    """Return the answers of a record, and the names that may stand for them."""
+    if record is None:
+        return Options(())
+    keys = tuple(answer.key for answer in record.field.answers)
+    if record.field.kind == "boolean":
+        return Options(keys, ("no", "yes"))
+    texts = texts_of_record(record)
+    return Options(texts, () if texts == keys else keys, ordered=references.ordered)
 
 
 def is_called_probability(column: str) -> bool:
@@ -104,33 +207,6 @@ def is_called_probability(column: str) -> bool:
     """
     words = {part.lower() for part in _PARTS.findall(column)}
     return bool(words & _WORDS) or _NUMBERED.fullmatch(column) is not None
-
-
-def numbers_of(entries: Entries, column: str) -> list[float | None] | None:
-    """Return the number in each cell of a column; None if a cell has something else, or none has.
-
-    Examples:
-        >>> from pact_eval.data.labelled.entries import Entry
-        >>> numbers_of(Entries("CSV", [Entry(1, {"p": "0,5"}), Entry(2, {})]), "p")
-        [0.5, None]
-    """
-    try:
-        numbers = numbers_in(entries.column(column))
-    except ValueError:
-        return None
-    return numbers if any(number is not None for number in numbers) else None
-
-
-def is_in_percent(entries: Entries, column: str | None) -> bool:
-    """Return whether confidences are in percent: all are above 1 and one is above 1.5."""
-    numbers = None if column is None else numbers_of(entries, column)
-    known = [number for number in numbers or () if number is not None]
-    return bool(known) and all(1 < x <= 100 for x in known) and max(known) > _LEAST_PERCENT
-
-
-def has_unlikely(entries: Entries, column: str) -> bool:
-    """Return whether a column has numbers below 1/2, which no chosen one of two answers has."""
-    return any(x is not None and x < _EVEN for x in numbers_of(entries, column) or ())
 
 
 def options_option(answers: Sequence[str]) -> str | None:
@@ -147,122 +223,105 @@ def options_option(answers: Sequence[str]) -> str | None:
 
 
 def settle_one_number(
-    question: Question, columns: Sequence[str], stated: str | None = None, *, asks: bool = True
-) -> OneNumber | None:
+    known: KnownColumns, free: Sequence[str], stated: str | None = None
+) -> tuple[str, int | None] | None:
     """Decide what the only number of each row is.
 
     Args:
-        question: the table.
-        columns: columns without a role.
+        known: the table.
+        free: columns without a role.
         stated: a column that the user calls the probabilities.
-        asks: whether a column that may be several things is a question; otherwise it is none.
 
     Returns:
-        None if no column is called a probability and has numbers from 0 to 1.
+        The column, and the index of the answer that it is the probability of; None for that of the
+        prediction. None if no column is called a probability and has numbers from 0 to 1.
 
     Raises:
         ShapeError: a column may be several things, or has numbers of one of more than two answers.
     """
+    prediction = known.roles.first("prediction")
     if stated is not None:
-        return _settle_stated(question, stated)
-    if not question.is_of_two and question.prediction is None:
+        answer = known.index_of_name(stated) if known.is_of_two else None
+        if answer is None and known.is_of_two and known.table.reading.options:
+            answer = 0
+        proven = [answer] if answer is not None else _proven(known, stated)
+        if proven not in ([], [None]):
+            return stated, proven[0]
+        raise _may_be_several(known, [stated]) if known.is_of_two else _is_of_many(known, stated)
+    if not known.is_of_two and prediction is None:
         return None
-    for name in filter(ANSWER_COLUMN.fullmatch, columns):
-        answer = question.named_by(name)
-        if answer is not None and _may_be_probabilities(question, name):
-            return question.of_answer(name, answer)
-    between = [name for name in columns if _are_probabilities(question.entries, name)]
-    called = [name for name in between if is_called_probability(name)]
-    if not called:
+    for name in filter(ANSWER_COLUMN.fullmatch, free if known.is_of_two else ()):
+        # Next to a prediction, numbers out of range are something else; otherwise a mistake.
+        numbers, answer = known.known(name), known.index_of_name(name)
+        in_range = prediction is None or all(0 <= x <= 1 for x in numbers)
+        if answer is not None and numbers and in_range:
+            return name, answer
+    called = [name for name in free if known.are_probabilities(name)]
+    called = [name for name in called if is_called_probability(name)]
+    found = [(name, answer) for name in called for answer in _proven(known, name)]
+    if len(called) == len(found) == 1:
+        return found[0]
+    # Who names the column of predictions has said what the answers are.
+    if not called or "prediction" in known.table.reading.columns:
         return None
-    proven = [each for name in called if (each := _proven(question, name)) is not None]
-    if len(called) == len(proven) == 1:
-        return proven[0]
-    if not asks:
-        return None
-    raise _may_be_several(question, called)
+    raise _may_be_several(known, called)
 
 
-def _settle_stated(question: Question, column: str) -> OneNumber:
-    answer = question.named_by(column)
-    if answer is None and question.stated and question.is_of_two:
-        answer = 0
-    proven = None if answer is not None else _proven(question, column)
-    if answer is not None:
-        return question.of_answer(column, answer)
-    if proven is not None and proven.answer is not None:
-        return proven
-    if question.is_of_two:
-        raise _may_be_several(question, [column])
-    answers = ", ".join(question.answers[:8]) or "not known"
+def _is_of_many(known: KnownColumns, column: str) -> ShapeError:
+    answers = ", ".join(known.answers[:8]) or "not known"
     message = (
-        f"{question.source}: {column} has one number per row: that is the probability of one of "
+        f"{known.table.source}: {column} has one number per row: that is the probability of one of "
         f"two answers, and the answers are {answers}"
     )
-    if question.prediction is not None:
-        message += (
-            f". If it is the confidence of {question.prediction}: "
-            f"{columns_option('confidence', [column])}; if not: {columns_option(IGNORED, [column])}"
+    prediction = known.roles.first("prediction")
+    if prediction is not None:
+        sure, ignored = (columns_option(role, [column]) for role in ("confidence", IGNORED))
+        return ShapeError(
+            f"{message}. If it is the confidence of {prediction}: {sure}; if not: {ignored}"
         )
-    else:
-        message += ". Name a column for each of them: --columns probabilities=NAME+NAME"
-        if not question.answers:
-            named = columns_option("probabilities", [column])
-            message += f", or the answers, that of this column first: {named} --options NAME,NAME"
-    raise ShapeError(message)
+    message += ". Name a column for each of them: --columns probabilities=NAME+NAME"
+    if not known.answers:
+        named = columns_option("probabilities", [column])
+        message += f", or the answers, that of this column first: {named} --options NAME,NAME"
+    return ShapeError(message)
 
 
-def _may_be_probabilities(question: Question, column: str) -> bool:
-    """Return whether numbers of a column called after an answer can be its probability.
-
-    Next to a prediction, numbers out of range are something else; otherwise they are a mistake.
-    """
-    known = [x for x in numbers_of(question.entries, column) or () if x is not None]
-    return bool(known) and (question.prediction is None or all(0 <= x <= 1 for x in known))
-
-
-def _are_probabilities(entries: Entries, column: str) -> bool:
-    """Return whether a column has numbers from 0 to 1, and not only 0 and 1."""
-    known = [number for number in numbers_of(entries, column) or () if number is not None]
-    return all(0 <= x <= 1 for x in known) and any(0 < x < 1 for x in known)
-
-
-def _proven(question: Question, column: str) -> OneNumber | None:
-    """Return the only reading that no prediction contradicts; None if several or none are left.
+def _proven(known: KnownColumns, column: str) -> list[int | None]:
+    """Return the only reading that no prediction contradicts; nothing if several or none are left.
 
     As the probability of an answer, the number has to be above 1/2 and below it, in some rows each.
     """
-    fitting = _fitting(question, column)
+    fitting, numbers = _fitting(known, column), known.known(column)
     if len(fitting) != 1:
-        return None
-    (answer,) = fitting
-    if answer is None:
-        return OneNumber(column)
-    numbers = [x for x in numbers_of(question.entries, column) or () if x is not None]
-    both = question.is_of_two and min(numbers) < _EVEN < max(numbers)
-    return question.of_answer(column, answer) if both else None
+        return []
+    both = known.is_of_two and min(numbers) < _EVEN < max(numbers)
+    return fitting if both or fitting == [None] else []
 
 
-def _fitting(question: Question, column: str) -> list[int | None]:
+def _fitting(known: KnownColumns, column: str) -> list[int | None]:
     """Return the answers that a number may be the probability of, and None for the prediction."""
-    numbers = numbers_of(question.entries, column) or []
-    said, right = question.indices(question.prediction), question.indices(question.reference)
-    n = max(2, len(question.answers))
-    fitting: list[int | None] = []
-    least = min((x for x in numbers if x is not None), default=0.0)
-    if question.prediction is not None and least >= round(1 / n, 2):
-        fitting.append(None)
-    if question.prediction is None and (question.correct is None or not question.is_of_two):
-        return [*range(len(question.answers))]
-    for answer in range(len(question.answers)):
-        if question.prediction is not None:
-            rows = zip(numbers, said, strict=True)
-            agrees = all(_agrees(x, index, answer, n) for x, index in rows)
-        else:
-            hits = question.entries.column(question.correct)
-            rows_of_hits = zip(numbers, right, hits, strict=True)
-            agrees = all(_is_hit(x, index, answer, hit) for x, index, hit in rows_of_hits)
-        if agrees:
+    numbers, n = known.numbers(column) or [], max(2, len(known.answers))
+    has_prediction = known.roles.first("prediction") is not None
+    correct = known.roles.first("correct")
+    if has_prediction:
+        said = known.indices("prediction")
+    elif correct is not None and known.is_of_two:  # whether the answer is right says which it is
+        pairs = zip(known.indices("reference"), known.entries.column(correct), strict=True)
+        said = [
+            None
+            if right is None or cell in (None, "")
+            else right
+            if str(cell).strip().lower() in _TRUE
+            else 1 - right
+            for right, cell in pairs
+        ]
+    else:
+        return [*range(len(known.answers))]
+    least = min(known.known(column), default=0.0)
+    fitting: list[int | None] = [None] if has_prediction and least >= round(1 / n, 2) else []
+    for answer in range(len(known.answers)):
+        rows = zip(numbers, said, strict=True)
+        if all(_agrees(number, index, answer, n) for number, index in rows):
             fitting.append(answer)
     return fitting
 
@@ -276,76 +335,56 @@ def _agrees(number: float | None, said: int | None, answer: int, n: int) -> bool
     return said != answer or (n > 2 and number >= 1 / n)
 
 
-def _is_hit(number: float | None, right: int | None, answer: int, correct: Json) -> bool:
-    """Return whether a column that says whether the answer is right agrees, of two answers."""
-    if number is None or right is None or number == _EVEN or correct in (None, ""):
-        return True
-    top = answer if number > _EVEN else 1 - answer
-    word = str(correct).strip().lower()
-    return (word in ("1", "1.0", "true", "yes")) == (top == right)
-
-
-def _may_be_several(question: Question, columns: Sequence[str]) -> ShapeError:
+def _may_be_several(known: KnownColumns, columns: Sequence[str]) -> ShapeError:
     """Return the question what columns are, with options that decide."""
-    column = columns[0]
-    readings = [*_readings(question, column)]
-    for other in columns[1:]:
-        readings += [*_readings(question, other)]
-    if question.prediction is not None:
+    reference, prediction = map(known.roles.first, ("reference", "prediction"))
+    readings = [each for column in columns for each in _readings(known, column)]
+    if prediction is not None:
         readings.append(("no probability", columns_option(IGNORED, columns)))
     may_be = ", or ".join(dict.fromkeys(what for what, _ in readings))
     cells = {
         name: entry.value.get(name)
-        for entry in question.entries.entries[:1]
-        for name in (question.reference, question.prediction, *columns)
+        for entry in known.entries.entries[:1]
+        for name in (reference, prediction, *columns)
         if name is not None
     }
     row = ", ".join(f"{name} = {dumps(cell)}" for name, cell in cells.items())
     decide = " or ".join(option for _, option in readings)
-    unlabelled = question.prediction is None and question.reference == "answer"
-    no_labels = (
-        f". If answer is what a model said: {NO_LABELS[0].lower()}{NO_LABELS[1:]}"
-        if unlabelled
-        else ""
-    )
     verb = "has" if len(columns) == 1 else "have"
     message = (
-        f"{question.source}: {' and '.join(columns)} {verb} one number per row, which may be "
-        f"{may_be}. The first row has {row}. "
+        f"{known.table.source}: {' and '.join(columns)} {verb} one number per row, which may be "
+        f"{may_be}. The first row has {row}. {f'Decide with {decide}' if decide else ''}"
     )
-    return ShapeError(f"{message}{f'Decide with {decide}' if decide else ''}".rstrip() + no_labels)
+    unlabelled = prediction is None and reference == "answer"
+    return ShapeError(message.rstrip() + (IF_UNLABELLED if unlabelled else ""))
 
 
-def _readings(question: Question, column: str) -> Iterator[tuple[str, str]]:
-    """Yield what a column may be, in words with the option that says so.
+def _readings(known: KnownColumns, column: str) -> list[tuple[str, str]]:
+    """Return what a column may be, in words with the option that says so.
 
     Readings that a prediction contradicts are left out, unless all are contradicted: then the
     column of predictions is left out.
     """
-    fitting = _fitting(question, column)
+    fitting, prediction = _fitting(known, column), known.roles.first("prediction")
     answers = [answer for answer in fitting if answer is not None]
-    against = question.prediction is not None and not fitting
     named: dict[str, tuple[str, ...]] = {"probabilities": (column,)}
-    if against:
-        answers = [*range(len(question.answers))]
-        named[IGNORED] = (str(question.prediction),)
-    for answer in reversed(answers) if question.is_of_two else ():
-        order = options_option((question.answers[answer], question.answers[1 - answer]))
+    if prediction is not None and not fitting:
+        answers = [*range(len(known.answers))]
+        named[IGNORED] = (prediction,)
+    numbers, right = known.numbers(column) or [], known.indices("reference")
+    readings = []
+    for answer in reversed(answers) if known.is_of_two else ():
+        order = options_option((known.answers[answer], known.answers[1 - answer]))
+        hits = [
+            (answer if number > _EVEN else 1 - answer) == index
+            for number, index in zip(numbers, right, strict=True)
+            if number is not None and index is not None
+        ]
+        share = f" (then {sum(hits) / len(hits):.1%} are right)" if hits else ""
         if order is not None:
-            right = _share_right(question, column, answer)
-            text = f"the probability of {question.answers[answer]}{right}"
-            yield text, f"{roles_option(named)} {order}"
-    if question.prediction is not None and (None in fitting or not question.answers):
-        text = f"the confidence of {question.prediction}"
-        yield text, columns_option("confidence", [column])
-
-
-def _share_right(question: Question, column: str, answer: int) -> str:
-    """Say how many answers are right if a column is the probability of an answer."""
-    numbers = numbers_of(question.entries, column) or []
-    pairs = [
-        (answer if number > _EVEN else 1 - answer) == right
-        for number, right in zip(numbers, question.indices(question.reference), strict=True)
-        if number is not None and right is not None
-    ]
-    return f" (then {sum(pairs) / len(pairs):.1%} are right)" if pairs else ""
+            what = f"the probability of {known.answers[answer]}{share}"
+            readings.append((what, f"{roles_option(named)} {order}"))
+    if prediction is not None and (None in fitting or not known.answers):
+        option = columns_option("confidence", [column])
+        readings.append((f"the confidence of {prediction}", option))
+    return readings
