@@ -26,14 +26,7 @@ from pact_eval.evaluation.run_records import item_texts
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.spending import Spending, compare_spending
 from pact_eval.evaluation.wrong_items import SUREST, WrongItem, differing_items, wrong_items
-from pact_eval.numbers import (
-    about,
-    has_width,
-    interval_text,
-    plain_reason,
-    plain_units,
-    value_text,
-)
+from pact_eval.numbers import about, has_width, interval_text, plain_reason, plain_units, value_text
 from pact_eval.plain_text import lower_first, one_line, short_names
 from pact_eval.results import Note, Result
 from pact_eval.runs.folder import unanswered_ids

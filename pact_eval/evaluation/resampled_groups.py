@@ -20,29 +20,13 @@ from pact_eval._typing import FloatArray, IntArray
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import NOISE
-from pact_eval.evaluation.registry import (
-    Basis,
-    Inference,
-    Metric,
-    find_metric,
-    metrics_for,
-)
+from pact_eval.evaluation.registry import Basis, Inference, Metric, find_metric, metrics_for
 from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import step
-from pact_eval.stats.bootstrap import (
-    Resampled,
-    TotalsStatistic,
-    resample,
-    same_stream,
-)
+from pact_eval.stats.bootstrap import Resampled, TotalsStatistic, resample, same_stream
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
 from pact_eval.stats.multiplicity import holm
-from pact_eval.stats.proportions import (
-    few_clusters,
-    few_outcomes,
-    lowest_share,
-    without_interval,
-)
+from pact_eval.stats.proportions import few_clusters, few_outcomes, lowest_share, without_interval
 from pact_eval.stats.summed_intervals import CombinedDifference, correlations, summed_interval
 
 _OF_ECE: Final = " (differences of ECE)"

@@ -16,12 +16,7 @@ import numpy as np
 from pact_eval._typing import BoolArray
 from pact_eval.data.records import position_name
 from pact_eval.errors import counted
-from pact_eval.evaluation.conclusions.conclusion import (
-    Conclusion,
-    Question,
-    Sentence,
-    Unchecked,
-)
+from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Sentence, Unchecked
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import numeric_noise
 from pact_eval.evaluation.registry import REPEATS_OF_ONE_ORDER, MetricSpec, find_metric
