@@ -227,8 +227,7 @@ def difference_words(conclusion: BetterConclusion, left: str, right: str) -> str
         return f"{first} is more accurate, by {lead}{p_words(claim)}"
     if claim.status == "equivalent":
         margin = math.nan if claim.verdict is None else claim.verdict.margin
-        points = "" if math.isnan(margin) else f" of {value_text(margin, 'percent')} points"
-        return f"as accurate, within the margin{points}"
+        return f"as accurate, within the margin of {value_text(margin, 'percent')} points"
     half = ""
     if has_width(difference):
         side = 100 * max(difference.value - difference.low, difference.high - difference.value)
