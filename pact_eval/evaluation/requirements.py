@@ -299,8 +299,8 @@ class Release(Result):
             words = [*dict.fromkeys(judged.requirement.words for judged in self.judged)]
             listed = f"{', '.join(words[:-1])} and {words[-1]}" if words[1:] else words[0]
             groups = counted(len({judged.group for judged in self.judged}), "group")
-            first = f"meets {listed}{f', in each of {groups} of {self.by}' if self.by else ''}."
-            text = f"PASS: {name} {first}"
+            where = f", in each of {groups} of {self.by}" if self.by else ""
+            text = f"PASS: {name} meets {listed}{where}."
         elif verdict == "FAIL" and not self.count("contradicted"):
             text = f"FAIL: {name}: items are in a file that the model is made from."
         else:

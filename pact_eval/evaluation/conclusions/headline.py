@@ -141,9 +141,10 @@ def headline_of(
         known = [at for at, rate in enumerate(rates) if not math.isnan(rate)] or [
             *range(len(rates))
         ]
-        ends = [choose(known, key=rates.__getitem__) for choose in (max, min)]
-        alike = percents[ends[0]] == percents[ends[1]]
-        span = f"{percents[ends[0]]} each" if alike else " to ".join(named[at] for at in ends)
+        highest, lowest = max(known, key=rates.__getitem__), min(known, key=rates.__getitem__)
+        span = f"{named[highest]} to {named[lowest]}"
+        if percents[highest] == percents[lowest]:
+            span = f"{percents[highest]} each"
         text = f"{len(runs):,} runs: {span}"
     text += " (means over seeds)" if seeds else ""
     if len(sides) == _TWO:

@@ -221,10 +221,10 @@ class WhereConclusion(Conclusion):
     def _found(self) -> str:
         groups = self.groups[:_MOST_NAMED]
         sure = [group.differs_in_confidence for group in groups]
-        parts = [
-            f"{group.name}: {f'{group.direction.upper()}, ' if told else ''}{group.rates}"
-            for group, told in zip(groups, sure, strict=True)
-        ]
+        parts = []
+        for group, told in zip(groups, sure, strict=True):
+            direction = f"{group.direction.upper()}, " if told else ""
+            parts.append(f"{group.name}: {direction}{group.rates}")
         if left := len(self.groups) - len(groups):
             parts.append(counted(left, "more group"))
         if self.elsewhere is not None:
@@ -232,8 +232,11 @@ class WhereConclusion(Conclusion):
             place = f"the other {number}".rstrip() if self.others else "elsewhere"
             parts.append(f"{place}: {self.elsewhere.rates}")
         tests = " and ".join(dict.fromkeys(p_value_text(group.p) for group in groups))
-        only = f"{'' if all(sure) else f'{self.only_there} '}only there, as far as it is shown"
-        return f"{'; '.join(parts)} (tested, {tests}){f'; {only}' if self.only_there else ''}."
+        only = ""
+        if self.only_there:
+            direction = "" if all(sure) else f"{self.only_there} "
+            only = f"; {direction}only there, as far as it is shown"
+        return f"{'; '.join(parts)} (tested, {tests}){only}."
 
 
 def _name(column: str, value: str) -> str:
