@@ -232,20 +232,6 @@ def sign_of(difference: Estimate) -> int:
     return (difference.value > 0) - (difference.value < 0)
 
 
-def interval_evidence(metric: Metric, inference: Inference, difference: Estimate) -> Evidence:
-    """Return the evidence of an interval.
-
-    Args:
-        metric: entry of the registry.
-        inference: on the difference.
-        difference: with the interval that is shown; there is no evidence without one.
-    """
-    if math.isnan(difference.low):
-        return Evidence("interval", math.nan)
-    marked = bool(difference.excludes_zero and metric.spec.better)
-    return Evidence("interval", inference.p_value(), marked=marked)
-
-
 def adjusted(tests: Sequence[Evidence]) -> list[Evidence]:
     """Adjust the p-values of several differences together, by Holm's procedure.
 
@@ -493,7 +479,10 @@ def metric_difference(
     # Of rates over the errors of a run, each run needs enough of them.
     fewest = min(group.basis(metric).families for group in groups)
     estimate = _of_runs(metric, estimate, groups, fewest)
-    return estimate, interval_evidence(entry, inference, estimate)
+    if math.isnan(estimate.low):
+        return estimate, Evidence("interval", math.nan)
+    marked = bool(estimate.excludes_zero and entry.spec.better)
+    return estimate, Evidence("interval", inference.p_value(), marked=marked)
 
 
 def _parts(

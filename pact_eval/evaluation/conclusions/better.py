@@ -208,14 +208,6 @@ class BetterConclusion(Conclusion):
         large = (one for one in claims if abs(one.difference.value) >= LARGE_MASS_DIFFERENCE)
         return next(large, None)
 
-    @property
-    def only_at(self) -> str:
-        """The views of a difference that is not shown under the decoding of the settings; or ""."""
-        leading = self.leading
-        if leading is None or leading is self.claims[0]:
-            return ""
-        return f" {_at(leading)}"
-
     def finding(self, left: str, right: str) -> str:
         """Write the finding on accuracy: the decoding of the settings first, then a different one.
 

@@ -27,7 +27,7 @@ from pact_eval.evaluation.conclusions.where import WhereConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.notes import LowAnswerMass
-from pact_eval.numbers import has_width, small_text, value_text
+from pact_eval.numbers import at_views, has_width, small_text, value_text
 from pact_eval.plain_text import one_line, short_names, upper_first
 from pact_eval.stats.estimate import Estimate
 
@@ -178,7 +178,10 @@ def _several_words(conclusions: Sequence[BetterConclusion], names: Sequence[str]
     first, *others = names
     named: dict[tuple[BetterStatus, str], list[str]] = {}
     for conclusion, other in zip(conclusions, others, strict=True):
-        named.setdefault((conclusion.status, conclusion.only_at), []).append(other)
+        at, leading = "", conclusion.leading
+        if leading is not None and leading is not conclusion.claims[0]:  # shown there alone
+            at = f" {at_views(leading.k, leading.repeats)}"
+        named.setdefault((conclusion.status, at), []).append(other)
     parts = [
         phrase.format(at, _list_names(named[status, at]))
         for status, phrase in _PHRASES.items()

@@ -104,11 +104,6 @@ class WhereGroup:
         return f"{name} (= {', '.join(self.also)})" if self.also else name
 
     @property
-    def differs_in_confidence(self) -> bool:
-        """Whether it is shown that its confidence is further off than that of the others."""
-        return self.differs == "confidence gap" and bool(self.direction) and not self.better
-
-    @property
     def rates(self) -> str:
         """How many of its answers are right, and how sure they are.
 
@@ -220,7 +215,11 @@ class WhereConclusion(Conclusion):
     @property
     def _found(self) -> str:
         groups = self.groups[:_MOST_NAMED]
-        sure = [group.differs_in_confidence for group in groups]
+        # Of these, it is shown that their confidence is further off than that of the others.
+        sure = [
+            one.differs == "confidence gap" and bool(one.direction) and not one.better
+            for one in groups
+        ]
         parts = []
         for group, told in zip(groups, sure, strict=True):
             direction = f"{group.direction.upper()}, " if told else ""
