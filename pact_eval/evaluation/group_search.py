@@ -139,12 +139,10 @@ def search_groups(items: ScoredItems, columns: Mapping[str, Labels], *, seed: in
     for name, column in cells.items():
         standing = _stand(column, left)
         sizes = np.bincount(column.labels.codes, minlength=len(column.labels)) // items.asked
-        numbers = zip(sizes.tolist(), standing.inside, standing.outside, strict=True)
-        of_column = [
-            of for of, eligible in zip(numbers, standing.eligible, strict=True) if eligible
-        ]
-        groups += of_column
-        with_groups |= {name: column} if of_column else {}
+        for code in np.flatnonzero(standing.eligible).tolist():
+            inside, outside = float(standing.inside[code]), float(standing.outside[code])
+            groups.append((int(sizes[code]), inside, outside))
+            with_groups[name] = column
     tests = _test_candidates(sample, with_groups, permutations, items.asked)
     return GroupSearch(
         searched=len(groups),

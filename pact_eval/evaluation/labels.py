@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -114,15 +113,11 @@ def ordered_groups(names: list[str]) -> list[str]:
     """
     kinds = [name for name in _KIND_ORDER if name in names]
     others = [name for name in names if name not in kinds]
-    numbers = {name: _leading_number(name) for name in others if name != "(missing)"}
-    if all(number is not None for number in numbers.values()):
-        others.sort(key=lambda name: numbers.get(name) or (0.0 if name in numbers else math.inf))
+    leading = {name: _LEADING_NUMBER.match(name) for name in others if name != MISSING}
+    numbers = {name: float(match[1]) for name, match in leading.items() if match is not None}
+    if len(numbers) == len(leading):
+        others.sort(key=lambda name: numbers.get(name, math.inf))
     return kinds + others
-
-
-def _leading_number(name: str) -> float | None:
-    match = _LEADING_NUMBER.match(name)
-    return None if match is None else float(match[1])
 
 
 def text_labels(column: pl.Series) -> Labels:
@@ -174,15 +169,13 @@ def parse_bins(text: str) -> Bins:
         (4, (10.0, 20.0), (0.5,))
     """
     parts = [part.strip() for part in text.split(",")]
+    bins: Bins
     try:
-        if len(parts) == 1:
-            return check_bins(int(parts[0]))
-        return check_bins(tuple(float(part) for part in parts if part))
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
+        bins = int(text) if len(parts) == 1 else tuple(float(part) for part in parts if part)
+    except ValueError:
         message = f"bins {text}: expected a number of bins, or edges such as 10,20"
         raise InputError(message) from None
+    return check_bins(bins)
 
 
 def check_bins(bins: Bins) -> Bins:
@@ -261,28 +254,15 @@ def _number_labels(values: pl.Series, by: str, bins: Bins | None) -> Labels:
         names = [f"{number:.15g}" for number in distinct.tolist()]
         codes = np.searchsorted(distinct, numbers)
     else:
-        edges = _inner_edges(numbers[present], bins)
-        names = _bin_names([distinct[0], *edges, distinct[-1]])
+        edges = () if isinstance(bins, int) else bins
+        if isinstance(bins, int):  # quantiles that differ
+            shares = np.arange(1, bins) / bins
+            quantiles = np.quantile(numbers[present], shares, method="inverted_cdf")
+            edges = tuple(np.unique(quantiles[quantiles > distinct[0]]).tolist())
+        ends = [f"{edge:.6g}" for edge in (distinct[0], *edges, distinct[-1])]
+        names = [f"[{low}, {high})" for low, high in itertools.pairwise(ends)]
+        names[-1] = f"{names[-1][:-1]}]"  # the last bin has both edges
         codes = np.searchsorted(edges, numbers, side="right")
     # Names may not occur, or occur twice.
     every_name = Labels.of(np.array([*names, MISSING], dtype=np.object_))
     return every_name.taken(np.where(present, codes, len(names)))
-
-
-def _inner_edges(numbers: np.ndarray, bins: Bins) -> list[float]:
-    """Return the edges between bins: quantiles that differ, or the given ones."""
-    if not isinstance(bins, int):
-        return [*bins]
-    shares = np.arange(1, bins) / bins
-    quantiles = np.unique(np.quantile(numbers, shares, method="inverted_cdf"))
-    return [float(edge) for edge in quantiles if edge > numbers.min()]
-
-
-def _bin_names(edges: Sequence[float]) -> list[str]:
-    """Name bins by their edges; the last one has both."""
-    texts = [f"{edge:.6g}" for edge in edges]
-    last = len(texts) - 2
-    return [
-        f"[{low}, {high}{']' if number == last else ')'}"
-        for number, (low, high) in enumerate(itertools.pairwise(texts))
-    ]

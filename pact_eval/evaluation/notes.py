@@ -17,13 +17,7 @@ from pact_eval.errors import NO_PROBABILITIES, counted
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import PAIR_MARGIN, find_metric, pair_margins
-from pact_eval.numbers import (
-    CLUSTERS,
-    Unit,
-    reason_text,
-    small_text,
-    value_text,
-)
+from pact_eval.numbers import CLUSTERS, Unit, reason_text, small_text, value_text
 from pact_eval.plain_text import first_of, lower_first, upper_first
 from pact_eval.results import Note
 from pact_eval.runs.predictions import Predictions, censored_references, recorded_bounds

@@ -26,14 +26,7 @@ from pact_eval.evaluation.run_records import item_texts
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.spending import Spending, compare_spending
 from pact_eval.evaluation.wrong_items import SUREST, WrongItem, differing_items, wrong_items
-from pact_eval.numbers import (
-    about,
-    has_width,
-    interval_text,
-    plain_reason,
-    plain_units,
-    value_text,
-)
+from pact_eval.numbers import about, has_width, interval_text, plain_reason, plain_units, value_text
 from pact_eval.plain_text import lower_first, one_line, short_names
 from pact_eval.results import Note, Result
 from pact_eval.runs.folder import unanswered_ids
@@ -306,8 +299,8 @@ class Release(Result):
             words = [*dict.fromkeys(judged.requirement.words for judged in self.judged)]
             listed = f"{', '.join(words[:-1])} and {words[-1]}" if words[1:] else words[0]
             groups = counted(len({judged.group for judged in self.judged}), "group")
-            first = f"meets {listed}{f', in each of {groups} of {self.by}' if self.by else ''}."
-            text = f"PASS: {name} {first}"
+            where = f", in each of {groups} of {self.by}" if self.by else ""
+            text = f"PASS: {name} meets {listed}{where}."
         elif verdict == "FAIL" and not self.count("contradicted"):
             text = f"FAIL: {name}: items are in a file that the model is made from."
         else:

@@ -20,29 +20,13 @@ from pact_eval._typing import FloatArray, IntArray
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import NOISE
-from pact_eval.evaluation.registry import (
-    Basis,
-    Inference,
-    Metric,
-    find_metric,
-    metrics_for,
-)
+from pact_eval.evaluation.registry import Basis, Inference, Metric, find_metric, metrics_for
 from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import step
-from pact_eval.stats.bootstrap import (
-    Resampled,
-    TotalsStatistic,
-    resample,
-    same_stream,
-)
+from pact_eval.stats.bootstrap import Resampled, TotalsStatistic, resample, same_stream
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
 from pact_eval.stats.multiplicity import holm
-from pact_eval.stats.proportions import (
-    few_clusters,
-    few_outcomes,
-    lowest_share,
-    without_interval,
-)
+from pact_eval.stats.proportions import few_clusters, few_outcomes, lowest_share, without_interval
 from pact_eval.stats.summed_intervals import CombinedDifference, correlations, summed_interval
 
 _OF_ECE: Final = " (differences of ECE)"
@@ -246,20 +230,6 @@ def sign_of(difference: Estimate) -> int:
     if difference.excludes_zero:
         return 1 if difference.low > 0 else -1
     return (difference.value > 0) - (difference.value < 0)
-
-
-def interval_evidence(metric: Metric, inference: Inference, difference: Estimate) -> Evidence:
-    """Return the evidence of an interval.
-
-    Args:
-        metric: entry of the registry.
-        inference: on the difference.
-        difference: with the interval that is shown; there is no evidence without one.
-    """
-    if math.isnan(difference.low):
-        return Evidence("interval", math.nan)
-    marked = bool(difference.excludes_zero and metric.spec.better)
-    return Evidence("interval", inference.p_value(), marked=marked)
 
 
 def adjusted(tests: Sequence[Evidence]) -> list[Evidence]:
@@ -509,7 +479,10 @@ def metric_difference(
     # Of rates over the errors of a run, each run needs enough of them.
     fewest = min(group.basis(metric).families for group in groups)
     estimate = _of_runs(metric, estimate, groups, fewest)
-    return estimate, interval_evidence(entry, inference, estimate)
+    if math.isnan(estimate.low):
+        return estimate, Evidence("interval", math.nan)
+    marked = bool(estimate.excludes_zero and entry.spec.better)
+    return estimate, Evidence("interval", inference.p_value(), marked=marked)
 
 
 def _parts(

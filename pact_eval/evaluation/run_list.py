@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pact_eval.errors import InputError, RunError, TamperedError
 from pact_eval.evaluation.conclusions.data import DataConclusion
@@ -15,7 +15,7 @@ from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import Incomplete, Unverified, gap_notes
-from pact_eval.evaluation.registry import ANSWER_MASS
+from pact_eval.evaluation.report import COMPARED
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.spending import Spent, spent
 from pact_eval.progress import tracked
@@ -153,8 +153,25 @@ def _read_listed(folder: Path, settings: Settings) -> ListedRun:
 
 
 def _complete(listed: ListedRun, run: RunFolder, settings: Settings) -> ListedRun:
-    seal = run.seal
-    listed = replace(
+    """Add what `pact-eval report` says of a run on full contexts, as far as it can be computed."""
+    seal, concluded = run.seal, dict[str, Any]()
+    if run.ablated:
+        concluded["accuracy"] = Estimate.point(math.nan, reason=_NO_REFERENCES)
+    else:
+        try:
+            experiment = Experiment.read([run], settings)
+            (only,) = experiment.runs
+            estimates = experiment.evaluation(only).groups[0].estimates
+            concluded = {
+                **{name: estimates[name] for name in COMPARED},
+                "order": experiment.order(only),
+                "probabilities": experiment.probabilities(only),
+                "data": experiment.data,
+                "spent": spent(only),
+            }
+        except InputError as error:  # such as of a run without a letter
+            concluded = {"reason": str(error)}
+    return replace(
         listed,
         state="complete",
         items=seal.items,
@@ -163,31 +180,5 @@ def _complete(listed: ListedRun, run: RunFolder, settings: Settings) -> ListedRu
         views_wanted=seal.views,
         digest=seal_digest(seal),
         gaps=gap_notes(run.provenance),
-    )
-    if run.ablated:
-        return replace(listed, accuracy=Estimate.point(math.nan, reason=_NO_REFERENCES))
-    try:
-        return _conclude(listed, run, settings)
-    except InputError as error:
-        return replace(listed, reason=str(error))
-
-
-def _conclude(listed: ListedRun, run: RunFolder, settings: Settings) -> ListedRun:
-    """Add what `pact-eval report` says of a run on full contexts.
-
-    Raises:
-        InputError: its numbers cannot be computed, such as those of a run without a letter.
-    """
-    experiment = Experiment.read([run], settings)
-    (only,) = experiment.runs
-    estimates = experiment.evaluation(only).groups[0].estimates
-    return replace(
-        listed,
-        accuracy=estimates["accuracy"],
-        pair_accuracy=estimates["pair_accuracy"],
-        answer_mass=estimates[ANSWER_MASS],
-        order=experiment.order(only),
-        probabilities=experiment.probabilities(only),
-        data=experiment.data,
-        spent=spent(only),
+        **concluded,
     )

@@ -148,9 +148,10 @@ def leaking() -> DataConclusion:
     overlap = DataLeak(("i1", "i2"), ("f1", "f2"), ("train.jsonl",))
     separation = CheckResult("separation", "", counts={"shared-id": 3})
     shortcuts = CheckResult("shortcuts", "", counts={"shortcut-suspected": 2})
-    return DataConclusion(
-        status="leak", checks=(separation, shortcuts), leak=overlap, items=overlap.items
-    )
+    return DataConclusion(checks=(separation, shortcuts), leak=overlap)
+
+
+SOUND = DataConclusion(checks=(CheckResult("schema", ""),))
 
 
 def test_a_leak_is_limited_to_the_items_of_runs() -> None:
@@ -170,16 +171,14 @@ def test_without_the_leaking_families_the_other_checks_decide() -> None:
     assert rest.leak.items == ("i1", "i2")
     changed = replace(leaking(), changed=("manifest.json",)).leaving_out()
     assert changed.status == "problems"
-    sound = DataConclusion(status="sound as far as checked")
-    assert sound.leaving_out() is sound
+    assert SOUND.leaving_out() is SOUND
 
 
 def test_what_runs_record_of_their_training_is_added() -> None:
-    sound = DataConclusion(status="sound as far as checked")
-    assert sound.with_custody([STATED, STATED]) == sound
-    assert sound.with_custody([STATED, Custody()]).unchecked == (TRAINING_NOT_STATED,)
+    assert SOUND.with_custody([STATED, STATED]) == SOUND
+    assert SOUND.with_custody([STATED, Custody()]).unchecked == (TRAINING_NOT_STATED,)
     overlap = TrainedOn(("i1",), ("f1",), ("train.jsonl",))
-    twice = sound.with_custody([replaced(STATED, trained_on=overlap)] * 2)
+    twice = SOUND.with_custody([replaced(STATED, trained_on=overlap)] * 2)
     assert (twice.status, twice.items) == ("leak", ("i1",))
     more = TrainedOn(("i2", "i3"), ("f2", "f3"), ("more.jsonl",))
     joined = leaking().with_custody([replaced(STATED, trained_on=more)])
@@ -189,15 +188,14 @@ def test_what_runs_record_of_their_training_is_added() -> None:
 
 
 def test_a_changed_file_is_a_problem_and_a_leak_is_worse() -> None:
-    sound = DataConclusion(status="sound as far as checked")
     other = replaced(STATED, other_data=OtherData("manifest.json", "1", "2"))
-    changed = sound.with_custody([other, other])
+    changed = SOUND.with_custody([other, other])
     assert (changed.status, changed.changed) == ("problems", ("manifest.json",))
     assert changed.tampered
-    assert not sound.tampered
+    assert not SOUND.tampered
     both = leaking().with_custody([other])
     assert (both.status, both.changed) == ("leak", ("manifest.json",))
-    blind = sound.with_custody([replaced(STATED, unchecked="train.jsonl: cannot be read")] * 2)
+    blind = SOUND.with_custody([replaced(STATED, unchecked="train.jsonl: cannot be read")] * 2)
     assert [part.reason for part in blind.unchecked] == ["train.jsonl: cannot be read"]
     (reason,) = blind.open_reasons
     assert_says(reason, "files of the manifest", "train.jsonl: cannot be read")
@@ -209,4 +207,4 @@ def test_a_changed_file_is_a_problem_and_a_leak_is_worse() -> None:
 def test_a_check_that_was_tampered_with_is_found_by_its_code() -> None:
     for code, expected in ((min(TAMPERED), True), ("path-outside", False)):
         audited = CheckResult("hashes", "", counts={code: 1})
-        assert DataConclusion(status="problems", checks=(audited,)).tampered == expected
+        assert DataConclusion(checks=(audited,)).tampered == expected

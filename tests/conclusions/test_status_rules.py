@@ -15,7 +15,6 @@ from pact_eval.evaluation.conclusions.better import (
     BetterConclusion,
     BetterStatus,
     Claim,
-    claim_status,
     not_comparable,
 )
 from pact_eval.evaluation.conclusions.headline import (
@@ -64,7 +63,8 @@ def test_the_finding_on_one_difference(
     difference: Estimate, marked: bool, margin: float | None, status: str
 ) -> None:
     verdict = None if margin is None else equivalence_verdict(difference, margin)
-    assert claim_status(difference, Evidence("interval", 0.01, marked=marked), verdict) == status
+    test = Evidence("interval", 0.01, marked=marked)
+    assert Claim("accuracy", "single", 1, 1, difference, test, verdict).status == status
 
 
 def claim(
@@ -73,11 +73,12 @@ def claim(
     lead = {"better": 0.1, "worse": -0.1}.get(status, 0.0)
     ends = estimate(lead, lead - 0.05, lead + 0.05)
     marked = status in ("better", "worse")
-    return Claim(metric, decoding, k, 1, status, ends, Evidence("interval", 0.01, marked=marked))
+    verdict = equivalence_verdict(ends, 0.1) if status == "equivalent" else None
+    return Claim(metric, decoding, k, 1, ends, Evidence("interval", 0.01, marked=marked), verdict)
 
 
 def conclusion(*claims: Claim) -> BetterConclusion:
-    return BetterConclusion(status=claims[0].status, left="a", right="b", claims=claims)
+    return BetterConclusion(left="a", right="b", claims=claims)
 
 
 @pytest.mark.parametrize(

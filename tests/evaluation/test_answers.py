@@ -18,7 +18,6 @@ from pact_eval.evaluation.conclusions.better import (
     BetterConclusion,
     Claim,
     adjusted_together,
-    claim_status,
 )
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -151,8 +150,7 @@ def test_five_harmless_runs_are_rarely_told_apart() -> None:
 def _claim_of(first: BoolArray, other: BoolArray, family: IntArray) -> Claim:
     rates = paired_rates(first.astype(int) - other, family, 80)
     test = Evidence("interval", rates.p_value(), marked=rates.estimate().excludes_zero)
-    status = claim_status(rates.estimate(), test, None)
-    return Claim("accuracy", "single", 1, 1, status, rates.estimate(), test)
+    return Claim("accuracy", "single", 1, 1, rates.estimate(), test)
 
 
 def test_a_difference_of_answer_mass_is_told(tmp_path: Path) -> None:

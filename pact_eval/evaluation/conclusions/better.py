@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal
 
 from pact_eval.evaluation.arm_names import ArmNames
@@ -63,7 +63,8 @@ class Claim:
         decoding: single (view 0), ensemble (K views), or those of repeats; see `decoding_name`.
         k: number of views: 1 for view 0, and for the mean over repeats.
         repeats: number of repeats per item; 1 if the views are not repeats.
-        status: better or worse if the difference is shown.
+        status: better or worse if the evidence shows the difference, else equivalent if the verdict
+            says so; more of the metric is better.
         difference: the first minus the second, with its interval.
         evidence: the test behind the status, adjusted with all that one first line may name.
         verdict: the difference compared with the margin; None without a margin.
@@ -73,10 +74,20 @@ class Claim:
     decoding: DecodingName
     k: int
     repeats: int
-    status: BetterStatus
+    status: BetterStatus = field(init=False)
     difference: Estimate
     evidence: Evidence
     verdict: EquivalenceVerdict | None = None
+
+    def __post_init__(self) -> None:
+        status: BetterStatus = "not shown"
+        if math.isnan(self.difference.value):
+            status = "cannot be compared"
+        elif self.evidence.marked:
+            status = "better" if sign_of(self.difference) > 0 else "worse"
+        elif self.verdict is not None and self.verdict.conclusion == "equivalent":
+            status = "equivalent"
+        object.__setattr__(self, "status", status)
 
     @property
     def shown(self) -> bool:
@@ -104,7 +115,7 @@ class BetterConclusion(Conclusion):
 
     question: ClassVar[Question] = "better"
 
-    status: BetterStatus
+    status: BetterStatus = field(init=False)
     left: str
     right: str
     claims: tuple[Claim, ...] = ()
@@ -113,6 +124,10 @@ class BetterConclusion(Conclusion):
     detectable: float = math.nan
     needed: int | None = None
     reason: str | None = None
+
+    def __post_init__(self) -> None:
+        status = "cannot be compared" if self.leading is None else self.leading.status
+        object.__setattr__(self, "status", status)
 
     def of(self, metric: str) -> tuple[Claim, ...]:
         """Return the claims about a metric: view 0, or the mean over repeats, then K views."""
@@ -134,7 +149,11 @@ class BetterConclusion(Conclusion):
 
         It is that of the settings, unless only the other decoding shows a difference.
         """
-        return _leading(self.claims)
+        accuracy = [claim for claim in self.claims if claim.metric == "accuracy"]
+        shown = (claim for claim in accuracy if claim.shown)
+        if not accuracy or accuracy[0].status != "not shown":
+            return next(iter(accuracy), None)
+        return next(shown, accuracy[0])
 
     @property
     def shown(self) -> bool:
@@ -152,8 +171,7 @@ class BetterConclusion(Conclusion):
         if self.leading is None or self.leading.status != "worse":
             return self
         claims = tuple(map(turned, self.claims))
-        status = _TURNED.get(self.status, self.status)
-        return replace(self, status=status, left=self.right, right=self.left, claims=claims)
+        return replace(self, left=self.right, right=self.left, claims=claims)
 
     def named(self, names: ArmNames) -> BetterConclusion:
         """Return the same with the display names of its arms."""
@@ -189,14 +207,6 @@ class BetterConclusion(Conclusion):
         claims = (claim for claim in self.of(ANSWER_MASS) if claim.shown)
         large = (one for one in claims if abs(one.difference.value) >= LARGE_MASS_DIFFERENCE)
         return next(large, None)
-
-    @property
-    def only_at(self) -> str:
-        """The views of a difference that is not shown under the decoding of the settings; or ""."""
-        leading = self.leading
-        if leading is None or leading is self.claims[0]:
-            return ""
-        return f" {_at(leading)}"
 
     def finding(self, left: str, right: str) -> str:
         """Write the finding on accuracy: the decoding of the settings first, then a different one.
@@ -250,21 +260,9 @@ class BetterConclusion(Conclusion):
         return upper_first(f"{'; '.join(parts)}.") if parts else ""
 
 
-def _leading(claims: Sequence[Claim]) -> Claim | None:
-    accuracy = [claim for claim in claims if claim.metric == "accuracy"]
-    shown = (claim for claim in accuracy if claim.shown)
-    if not accuracy or accuracy[0].status != "not shown":
-        return next(iter(accuracy), None)
-    return next(shown, accuracy[0])
-
-
-_TURNED: Final[Mapping[BetterStatus, BetterStatus]] = {"better": "worse", "worse": "better"}
-
-
 def turned(claim: Claim) -> Claim:
     """Return the claim on the second minus the first."""
-    status = _TURNED.get(claim.status, claim.status)
-    return replace(claim, status=status, difference=claim.difference.negated)
+    return replace(claim, difference=claim.difference.negated)
 
 
 @dataclass(frozen=True)
@@ -318,10 +316,9 @@ def claim_of(metric: str, decoded: DecodedPairs, margin: float | None) -> Claim:
         decoded: the runs.
         margin: largest difference that does not matter, as a fraction; None gives no verdict.
     """
-    difference = arm_difference(metric, decoded.pairs, margin)
-    tested, found = difference.tested, (difference.evidence, difference.verdict)
+    found = arm_difference(metric, decoded.pairs, margin)
     views = decoded.decoding, decoded.k, decoded.repeats
-    return Claim(metric, *views, claim_status(tested, *found), tested, *found)
+    return Claim(metric, *views, found.tested, found.evidence, found.verdict)
 
 
 def concluded(names: tuple[str, str], claims: Sequence[Claim], **fields: Any) -> BetterConclusion:
@@ -338,9 +335,7 @@ def concluded(names: tuple[str, str], claims: Sequence[Claim], **fields: Any) ->
         if not math.isnan(claim.difference.value)
         and (claim.metric != ANSWER_MASS or not math.isnan(claim.difference.low))
     )
-    leading = _leading(defined) or claims[0]
-    left, right = names
-    return BetterConclusion(status=leading.status, left=left, right=right, claims=defined, **fields)
+    return BetterConclusion(left=names[0], right=names[1], claims=defined, **fields)
 
 
 def adjusted_claims(conclusions: Sequence[BetterConclusion]) -> tuple[BetterConclusion, ...]:
@@ -348,13 +343,10 @@ def adjusted_claims(conclusions: Sequence[BetterConclusion]) -> tuple[BetterConc
     together = iter(
         adjusted_together([claim for conclusion in conclusions for claim in conclusion.claims])
     )
-    changed = []
-    for conclusion in conclusions:
-        claims = tuple(next(together) for _ in conclusion.claims)
-        leading = _leading(claims)
-        status = conclusion.status if leading is None else leading.status
-        changed.append(replace(conclusion, claims=claims, status=status))
-    return tuple(changed)
+    return tuple(
+        replace(conclusion, claims=tuple(next(together) for _ in conclusion.claims))
+        for conclusion in conclusions
+    )
 
 
 def adjusted_together(claims: Sequence[Claim]) -> list[Claim]:
@@ -376,8 +368,7 @@ def adjusted_together(claims: Sequence[Claim]) -> list[Claim]:
         difference, test, verdict = claim.difference, next(tests[claim.metric]), claim.verdict
         if verdict is not None and not test.marked:
             verdict = equivalence_verdict(difference, verdict.margin, shown=False)
-        status = claim_status(difference, test, verdict)
-        changed.append(replace(claim, evidence=test, status=status, verdict=verdict))
+        changed.append(replace(claim, evidence=test, verdict=verdict))
     return changed
 
 
@@ -393,31 +384,11 @@ def not_comparable(names: tuple[str, str], reason: str) -> BetterConclusion:
         'cannot be compared'
     """
     return BetterConclusion(
-        status="cannot be compared",
         left=names[0],
         right=names[1],
         reason=reason,
         unchecked=(Unchecked("accuracy", reason),),
     )
-
-
-def claim_status(
-    difference: Estimate, evidence: Evidence, verdict: EquivalenceVerdict | None
-) -> BetterStatus:
-    """Return the finding on a difference in a metric of which more is better.
-
-    Args:
-        difference: with its interval.
-        evidence: its test.
-        verdict: the interval compared with a margin; None without a margin.
-    """
-    if math.isnan(difference.value):
-        return "cannot be compared"
-    if evidence.marked:
-        return "better" if sign_of(difference) > 0 else "worse"
-    if verdict is not None and verdict.conclusion == "equivalent":
-        return "equivalent"
-    return "not shown"
 
 
 def claim_text(claim: Claim, *, word: bool = False, shown: bool = False, at: bool = True) -> str:

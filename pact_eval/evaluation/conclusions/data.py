@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
@@ -17,7 +17,6 @@ from pact_eval._files import read_json
 from pact_eval.audit.dataset import DataAudit
 from pact_eval.audit.findings import (
     CODES,
-    SEVERITIES,
     CheckResult,
     Finding,
     Leak,
@@ -96,18 +95,15 @@ class DataLeak(Note):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DataConclusion(Conclusion):
-    """Conclusion on whether the data is sound.
+    """Conclusion on whether the data is sound; leak, changed files and checks give the status.
 
-    `items` are those of the leak.
+    `items` are those of the leak, unless they are left out.
 
     Attributes:
         status: leak if items of a run are also in a file that a model is made from, or in the
             training record of its adapter; problems if the audit has errors or a file is not the
             one of its manifest, doubts if the audit has warnings; not checked without an audit.
         records: number of records audited.
-        errors: number of findings.
-        warnings: number of findings.
-        failed: names of the checks with errors, or else with warnings.
         checks: what the audit found, by check.
         leak: what leaks, or leaked and is left out of all numbers; the status is not leak then.
         changed: manifests whose file is not the one that was scored, as the user allowed.
@@ -119,14 +115,45 @@ class DataConclusion(Conclusion):
     """
 
     question: ClassVar[Question] = "data"
-    status: Sound
+    status: Sound = field(init=False)
+    items: tuple[str, ...] = field(init=False)
     records: int = 0
-    errors: int = 0
-    warnings: int = 0
-    failed: tuple[str, ...] = ()
     checks: tuple[CheckResult, ...] = ()
     leak: DataLeak | None = None
     changed: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        checks, left_out = self.checks, self.leak is not None and self.leak.left_out
+        if left_out:  # what "separation" finds is the leak
+            checks = tuple(check for check in checks if check.check != "separation")
+        status: Sound = "not checked"
+        if self.leak is not None and not left_out:
+            status = "leak"
+        elif self.changed or any(check.count("error") for check in checks):
+            status = "problems"
+        elif any(check.count("warning") for check in checks):
+            status = "doubts"
+        elif any(check.skipped is None for check in checks):
+            status = "sound as far as checked"
+        leaked = self.leak.items if self.leak is not None and not left_out else ()
+        object.__setattr__(self, "status", status)
+        object.__setattr__(self, "items", leaked)
+
+    @property
+    def errors(self) -> int:
+        """Number of findings that are errors."""
+        return sum(check.count("error") for check in self.checks)
+
+    @property
+    def warnings(self) -> int:
+        """Number of findings that are warnings."""
+        return sum(check.count("warning") for check in self.checks)
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """Names of the checks with errors, or else with warnings."""
+        worst: AuditSeverity = "error" if self.errors else "warning"
+        return tuple(check.check for check in self.checks if check.count(worst))
 
     @property
     def open_reasons(self) -> tuple[str, ...]:
@@ -186,7 +213,7 @@ class DataConclusion(Conclusion):
     @classmethod
     def without_audit(cls, reason: str) -> DataConclusion:
         """Return the conclusion on data that was not audited, with the reason."""
-        return cls(status="not checked", unchecked=(Unchecked("audit", reason),))
+        return cls(unchecked=(Unchecked("audit", reason),))
 
     @classmethod
     def of_audit(
@@ -203,7 +230,15 @@ class DataConclusion(Conclusion):
         if data_sha256 is not None and not audited.issuperset(data_sha256):
             data_sha256 = None
         rows = sum(facts.rows for facts in audit.facts)
-        return _conclude(rows, audit.checks, leak_of(audit.leaks, data_sha256))
+        return cls._of(rows, audit.checks, leak_of(audit.leaks, data_sha256))
+
+    @classmethod
+    def _of(
+        cls, records: int, checks: Sequence[CheckResult], leak: DataLeak | None
+    ) -> DataConclusion:
+        skipped = [(check.check, check.skipped) for check in checks]
+        unchecked = tuple(Unchecked(name, why) for name, why in skipped if why is not None)
+        return cls(records=records, checks=tuple(checks), leak=leak, unchecked=unchecked)
 
     @classmethod
     def read(cls, path: Path, data_sha256: Sequence[str | None]) -> DataConclusion:
@@ -231,7 +266,7 @@ class DataConclusion(Conclusion):
             reason = f"{path.name} is about other files than the runs ({other[0][:12]})"
             return cls.without_audit(reason)
         rows = sum(file.rows for file in audit.files)
-        return _conclude(rows, checks, leak_of(audit.leaks, data_sha256))
+        return cls._of(rows, checks, leak_of(audit.leaks, data_sha256))
 
     def of_items(self, families: Mapping[str, str]) -> DataConclusion:
         """Limit the leak to the items of runs; without any, it is a problem of other items.
@@ -242,10 +277,9 @@ class DataConclusion(Conclusion):
         leaked = set(self.items)
         items = tuple(item for item in families if item in leaked)
         if self.leak is None or not items:
-            status = _status(self.checks, self.changed)
-            return replace(self, status=status, leak=None, items=())
+            return replace(self, leak=None)
         theirs = tuple(dict.fromkeys(families[item] for item in items))
-        return replace(self, leak=replace(self.leak, items=items, families=theirs), items=items)
+        return replace(self, leak=replace(self.leak, items=items, families=theirs))
 
     def with_custody(self, custody: Sequence[Custody]) -> DataConclusion:
         """Add the records of runs on their training data and dataset file.
@@ -261,15 +295,7 @@ class DataConclusion(Conclusion):
             unchecked.append(TRAINING_NOT_STATED)
         reasons = _join_names((one.unchecked,) for one in custody if one.unchecked)
         unchecked += [Unchecked(_MANIFEST, reason) for reason in reasons]
-        status = "problems" if changed else self.status
-        return replace(
-            self,
-            status=status if leak is None else "leak",
-            leak=leak,
-            items=() if leak is None else leak.items,
-            changed=changed,
-            unchecked=tuple(unchecked),
-        )
+        return replace(self, leak=leak, changed=changed, unchecked=tuple(unchecked))
 
     def leaving_out(self) -> DataConclusion:
         """Return the conclusion on the data without the families of the leak.
@@ -278,9 +304,7 @@ class DataConclusion(Conclusion):
         """
         if self.leak is None:
             return self
-        rest = [check for check in self.checks if check.check != "separation"]
-        leak = replace(self.leak, left_out=True)
-        return replace(self, status=_status(rest, self.changed), leak=leak, items=())
+        return replace(self, leak=replace(self.leak, left_out=True))
 
 
 def leak_prefix(leak: DataLeak | None) -> str:
@@ -306,36 +330,6 @@ def after_leak(sentence: str, leak: DataLeak | None) -> str:
     """
     prefix = leak_prefix(leak)
     return f"{prefix}{lower_first(sentence)}" if prefix else sentence
-
-
-def _conclude(records: int, checks: Sequence[CheckResult], leak: DataLeak | None) -> DataConclusion:
-    errors, warnings = (
-        sum(check.count(severity) for check in checks) for severity in SEVERITIES[:2]
-    )
-    worst: AuditSeverity = "error" if errors else "warning"
-    return DataConclusion(
-        status=_status(checks) if leak is None else "leak",
-        records=records,
-        errors=errors,
-        warnings=warnings,
-        failed=tuple(check.check for check in checks if check.count(worst)),
-        checks=tuple(checks),
-        leak=leak,
-        items=() if leak is None else leak.items,
-        unchecked=tuple(
-            Unchecked(check.check, check.skipped) for check in checks if check.skipped is not None
-        ),
-    )
-
-
-def _status(checks: Sequence[CheckResult], changed: Sequence[str] = ()) -> Sound:
-    """Return the status that the findings of checks and changed files give, without a leak."""
-    if changed or any(check.count("error") for check in checks):
-        return "problems"
-    if any(check.count("warning") for check in checks):
-        return "doubts"
-    checked = any(check.skipped is None for check in checks)
-    return "sound as far as checked" if checked else "not checked"
 
 
 def leak_of(

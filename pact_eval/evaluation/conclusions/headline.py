@@ -27,7 +27,7 @@ from pact_eval.evaluation.conclusions.where import WhereConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.notes import LowAnswerMass
-from pact_eval.numbers import has_width, small_text, value_text
+from pact_eval.numbers import at_views, has_width, small_text, value_text
 from pact_eval.plain_text import one_line, short_names, upper_first
 from pact_eval.stats.estimate import Estimate
 
@@ -141,9 +141,10 @@ def headline_of(
         known = [at for at, rate in enumerate(rates) if not math.isnan(rate)] or [
             *range(len(rates))
         ]
-        ends = [choose(known, key=rates.__getitem__) for choose in (max, min)]
-        alike = percents[ends[0]] == percents[ends[1]]
-        span = f"{percents[ends[0]]} each" if alike else " to ".join(named[at] for at in ends)
+        highest, lowest = max(known, key=rates.__getitem__), min(known, key=rates.__getitem__)
+        span = f"{named[highest]} to {named[lowest]}"
+        if percents[highest] == percents[lowest]:
+            span = f"{percents[highest]} each"
         text = f"{len(runs):,} runs: {span}"
     text += " (means over seeds)" if seeds else ""
     if len(sides) == _TWO:
@@ -177,7 +178,10 @@ def _several_words(conclusions: Sequence[BetterConclusion], names: Sequence[str]
     first, *others = names
     named: dict[tuple[BetterStatus, str], list[str]] = {}
     for conclusion, other in zip(conclusions, others, strict=True):
-        named.setdefault((conclusion.status, conclusion.only_at), []).append(other)
+        at, leading = "", conclusion.leading
+        if leading is not None and leading is not conclusion.claims[0]:  # shown there alone
+            at = f" {at_views(leading.k, leading.repeats)}"
+        named.setdefault((conclusion.status, at), []).append(other)
     parts = [
         phrase.format(at, _list_names(named[status, at]))
         for status, phrase in _PHRASES.items()
@@ -227,8 +231,7 @@ def difference_words(conclusion: BetterConclusion, left: str, right: str) -> str
         return f"{first} is more accurate, by {lead}{p_words(claim)}"
     if claim.status == "equivalent":
         margin = math.nan if claim.verdict is None else claim.verdict.margin
-        points = "" if math.isnan(margin) else f" of {value_text(margin, 'percent')} points"
-        return f"as accurate, within the margin{points}"
+        return f"as accurate, within the margin of {value_text(margin, 'percent')} points"
     half = ""
     if has_width(difference):
         side = 100 * max(difference.value - difference.low, difference.high - difference.value)

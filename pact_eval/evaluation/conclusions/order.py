@@ -16,12 +16,7 @@ import numpy as np
 from pact_eval._typing import BoolArray
 from pact_eval.data.records import position_name
 from pact_eval.errors import counted
-from pact_eval.evaluation.conclusions.conclusion import (
-    Conclusion,
-    Question,
-    Sentence,
-    Unchecked,
-)
+from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Sentence, Unchecked
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import numeric_noise
 from pact_eval.evaluation.registry import REPEATS_OF_ONE_ORDER, MetricSpec, find_metric
@@ -84,6 +79,12 @@ class NoiseFloor:
     def is_known(self) -> bool:
         """Whether noise was measured, or is known by construction."""
         return not math.isnan(self.tv)
+
+    @property
+    def unmeasured(self) -> str:
+        """Why noise is not known, and what would measure it."""
+        asked = "no repeats were measured; `pact-eval score --probe` measures them"
+        return NO_REPEATS if self.source == "not in the log" else asked
 
 
 @dataclass(frozen=True)
@@ -518,9 +519,7 @@ def order_conclusion(
     status: OrderStatus = "cannot tell"
     if not repeats and not untold:
         if not floor.is_known:
-            asked = "no repeats were measured; `pact-eval score --probe` measures them"
-            why = NO_REPEATS if floor.source == "not in the log" else asked
-            unchecked.append(Unchecked("repeats", why))
+            unchecked.append(Unchecked("repeats", floor.unmeasured))
         if followed:
             status = "follows a position" if followed[0].slot < 0 else "follows a letter"
             reason = None

@@ -104,11 +104,6 @@ class WhereGroup:
         return f"{name} (= {', '.join(self.also)})" if self.also else name
 
     @property
-    def differs_in_confidence(self) -> bool:
-        """Whether it is shown that its confidence is further off than that of the others."""
-        return self.differs == "confidence gap" and bool(self.direction) and not self.better
-
-    @property
     def rates(self) -> str:
         """How many of its answers are right, and how sure they are.
 
@@ -220,11 +215,15 @@ class WhereConclusion(Conclusion):
     @property
     def _found(self) -> str:
         groups = self.groups[:_MOST_NAMED]
-        sure = [group.differs_in_confidence for group in groups]
-        parts = [
-            f"{group.name}: {f'{group.direction.upper()}, ' if told else ''}{group.rates}"
-            for group, told in zip(groups, sure, strict=True)
+        # Of these, it is shown that their confidence is further off than that of the others.
+        sure = [
+            one.differs == "confidence gap" and bool(one.direction) and not one.better
+            for one in groups
         ]
+        parts = []
+        for group, told in zip(groups, sure, strict=True):
+            direction = f"{group.direction.upper()}, " if told else ""
+            parts.append(f"{group.name}: {direction}{group.rates}")
         if left := len(self.groups) - len(groups):
             parts.append(counted(left, "more group"))
         if self.elsewhere is not None:
@@ -232,8 +231,11 @@ class WhereConclusion(Conclusion):
             place = f"the other {number}".rstrip() if self.others else "elsewhere"
             parts.append(f"{place}: {self.elsewhere.rates}")
         tests = " and ".join(dict.fromkeys(p_value_text(group.p) for group in groups))
-        only = f"{'' if all(sure) else f'{self.only_there} '}only there, as far as it is shown"
-        return f"{'; '.join(parts)} (tested, {tests}){f'; {only}' if self.only_there else ''}."
+        only = ""
+        if self.only_there:
+            direction = "" if all(sure) else f"{self.only_there} "
+            only = f"; {direction}only there, as far as it is shown"
+        return f"{'; '.join(parts)} (tested, {tests}){only}."
 
 
 def _name(column: str, value: str) -> str:
@@ -277,11 +279,21 @@ def where_conclusion(
     labels = {name: _labels(items, name, values, by) for name, values in columns}
     named = {name: groups for name, groups in labels.items() if groups is not None}
     search = search_groups(items, named, seed=seed)
-    groups = _Groups(items, named, search.in_test)
-    found = tuple(groups.tested(test) for test in search.tests if test.shown)
-    outside = ~groups.any_of(found)
+
+    def any_of(groups: Iterable[WhereGroup]) -> BoolArray:
+        inside = np.zeros(len(items), dtype=np.bool_)
+        for group in groups:
+            inside |= named[group.column].has(group.value)
+        return inside
+
+    found = tuple(_tested(items, named, one, search.in_test) for one in search.tests if one.shown)
+    outside = ~any_of(found)
     worse = [group for group in found if not group.better]
-    behind = groups.any_of(worse) if worse else outside
+    ids: list[str] = []
+    if found and items.views is not None:  # those of items that were read from a file are not known
+        behind = (any_of(worse) if worse else outside)[:: items.asked]
+        ids = items.predictions.ids[:: items.asked][behind].tolist()
+        ids = [name.removesuffix(FIRST_REPEAT) for name in ids] if items.asked > 1 else ids
     power = search.detectable
     status: WhereStatus = "nothing found"
     if found:
@@ -290,21 +302,23 @@ def where_conclusion(
         status = "no groups"
     elif power is None or power.points > MOST_DETECTABLE:
         status = "too few to tell"
+    of_found = {group.column for group in found}
+    column = found[0].column if found else by if by in named else next(iter(named), "")
     return WhereConclusion(
         status=status,
         run=run,
         groups=found,
-        elsewhere=groups.of("", "", outside) if found and outside.any() else None,
-        column_bars=groups.bars(by, found),
+        elsewhere=_group(items, outside) if found and outside.any() else None,
+        column_bars=_bars(items, column, named[column], found) if column else (),
         columns=tuple(named),
         left_out=tuple(name for name, groups in labels.items() if groups is None),
         searched=search.searched,
         tested=len(search.tests),
-        others=groups.others(found),
-        detectable=search.detectable,
+        others=len(named[column]) - len(found) if len(of_found) == 1 else 0,
+        detectable=power,
         most_families=search.most_families,
         unit=items.unit,
-        items=groups.ids(behind) if found else (),
+        items=tuple(ids),
     )
 
 
@@ -317,109 +331,82 @@ def _labels(items: ScoredItems, name: str, values: pl.Series, by: str) -> Labels
     return None if labels is None else replace(labels, codes=np.repeat(labels.codes, asked))
 
 
-@dataclass(frozen=True, eq=False)
-class _Groups:
-    """The groups of items, with their numbers.
+def _group(items: ScoredItems, inside: BoolArray, column: str = "", value: str = "") -> WhereGroup:
+    """Return the numbers of a group of some items.
 
-    Attributes:
+    Args:
         items: all items.
-        columns: the value of each, by the name of the column.
+        inside: (n,) whether an item is in the group; one or more are.
+        column: of the group.
+        value: that its items have in the column.
+    """
+    rows = np.flatnonzero(inside)
+    families, cluster = np.unique(items.cluster[rows], return_inverse=True)
+    right, confidence = items.correct[rows], items.confidence[rows]
+    rate = rate_estimate(np.bincount(cluster, right), np.bincount(cluster))
+    gap, few = Estimate(*3 * (math.nan,), rows.size, families.size), few_clusters(families.size)
+    if np.isfinite(confidence).all():
+        gap = mean_inference(confidence - right, cluster, families.size).estimate()
+    return WhereGroup(
+        column=column,
+        value=value,
+        items=rows.size // items.asked,
+        families=families.size,
+        accuracy=without_interval(rate, few),
+        confidence=float(confidence.mean()),
+        gap=without_interval(gap, few),
+    )
+
+
+def _tested(
+    items: ScoredItems, columns: Mapping[str, Labels], checked: CheckedGroup, in_test: BoolArray
+) -> WhereGroup:
+    """Return a group that was tested, with the other names of its items.
+
+    Args:
+        items: all items.
+        columns: their values, by the name of the column.
+        checked: the group, with its test.
         in_test: (n,) whether an item is in the half of the tests.
     """
+    test, inside = checked.test, columns[checked.column].has(checked.value)
+    own, others = (_group(items, side & in_test).gap for side in (inside, ~inside))
+    direction = ""
+    if own.excludes_zero:
+        direction = "over-confident" if own.value > 0 else "under-confident"
+    better = test.inside > test.outside
+    if checked.measure == "confidence gap":
+        better = abs(test.inside) < abs(test.outside)
+    also = [
+        _name(name, str(labels.names[code]))
+        for name, labels in columns.items()
+        for code in np.unique(labels.codes[inside])[:1]
+        if name != checked.column and np.array_equal(labels.codes == code, inside)
+    ]
+    return replace(
+        _group(items, inside, checked.column, checked.value),
+        p=checked.adjusted,
+        tested_items=checked.items,
+        differs=checked.measure,
+        tested=test.inside,
+        tested_others=test.outside,
+        direction=direction,
+        better=better and not (direction == "over-confident" and own.value > others.value),
+        also=tuple(also),
+    )
 
-    items: ScoredItems
-    columns: Mapping[str, Labels]
-    in_test: BoolArray
 
-    def any_of(self, groups: Sequence[WhereGroup]) -> BoolArray:
-        """Return (n,) whether an item is in one of some groups."""
-        inside = np.zeros(len(self.items), dtype=np.bool_)
-        for group in groups:
-            inside |= self.columns[group.column].has(group.value)
-        return inside
-
-    def of(self, column: str, value: str, inside: BoolArray) -> WhereGroup:
-        """Return the numbers of a group of some items.
-
-        Args:
-            column: its column.
-            value: the value that the items have in it.
-            inside: (n,) whether an item is one of them; one or more are.
-        """
-        rows = np.flatnonzero(inside)
-        families, cluster = np.unique(self.items.cluster[rows], return_inverse=True)
-        right, confidence = self.items.correct[rows], self.items.confidence[rows]
-        rate = rate_estimate(np.bincount(cluster, right), np.bincount(cluster))
-        gap, few = Estimate(*3 * (math.nan,), rows.size, families.size), few_clusters(families.size)
-        if np.isfinite(confidence).all():
-            gap = mean_inference(confidence - right, cluster, families.size).estimate()
-        return WhereGroup(
-            column=column,
-            value=value,
-            items=rows.size // self.items.asked,
-            families=families.size,
-            accuracy=without_interval(rate, few),
-            confidence=float(confidence.mean()),
-            gap=without_interval(gap, few),
-        )
-
-    def tested(self, checked: CheckedGroup) -> WhereGroup:
-        """Return a group that was tested, with the other names of its items."""
-        column, value, measure = checked.column, checked.value, checked.measure
-        test, inside = checked.test, self.columns[checked.column].has(checked.value)
-        own, others = (self.of("", "", side & self.in_test).gap for side in (inside, ~inside))
-        direction = ""
-        if own.excludes_zero:
-            direction = "over-confident" if own.value > 0 else "under-confident"
-        better = test.inside > test.outside
-        if measure == "confidence gap":
-            better = abs(test.inside) < abs(test.outside)
-        also = [
-            _name(name, str(labels.names[code]))
-            for name, labels in self.columns.items()
-            for code in np.unique(labels.codes[inside])[:1]
-            if name != column and np.array_equal(labels.codes == code, inside)
-        ]
-        return replace(
-            self.of(column, value, inside),
-            p=checked.adjusted,
-            tested_items=checked.items,
-            differs=measure,
-            tested=test.inside,
-            tested_others=test.outside,
-            direction=direction,
-            better=better and not (direction == "over-confident" and own.value > others.value),
-            also=tuple(also),
-        )
-
-    def bars(self, by: str, found: Sequence[WhereGroup]) -> tuple[WhereGroup, ...]:
-        """Return the groups of the column that is drawn, in the order of the report."""
-        column = found[0].column if found else by
-        if column not in self.columns:
-            column = next(iter(self.columns), "")
-        if not column:
-            return ()
-        labels = self.columns[column]
-        tested = {group.value: group for group in found if group.column == column}
-        sizes = np.bincount(labels.codes, minlength=len(labels))
-        largest = np.argsort(-sizes, kind="stable")[:MOST_BARS]
-        names = ordered_groups([str(labels.names[code]) for code in np.sort(largest)])
-        return tuple(tested.get(name) or self.of(column, name, labels.has(name)) for name in names)
-
-    def others(self, found: Sequence[WhereGroup]) -> int:
-        """Return how many other values the one column of all groups has; 0 if they are of two."""
-        columns = {group.column for group in found}
-        if len(columns) != 1:
-            return 0
-        return len(self.columns[columns.pop()]) - len(found)
-
-    def ids(self, inside: BoolArray) -> tuple[str, ...]:
-        """Return the ids of some items; none of items that were read from a file."""
-        if self.items.views is None:
-            return ()
-        asked = self.items.asked
-        names = map(str, self.items.predictions.ids[::asked][inside[::asked]])
-        return tuple(name.removesuffix(FIRST_REPEAT) if asked > 1 else name for name in names)
+def _bars(
+    items: ScoredItems, column: str, labels: Labels, found: Sequence[WhereGroup]
+) -> tuple[WhereGroup, ...]:
+    """Return the groups of the column that is drawn, in the order of the report."""
+    tested = {group.value: group for group in found if group.column == column}
+    sizes = np.bincount(labels.codes, minlength=len(labels))
+    largest = np.argsort(-sizes, kind="stable")[:MOST_BARS]
+    names = ordered_groups([str(labels.names[code]) for code in np.sort(largest)])
+    return tuple(
+        tested.get(name) or _group(items, labels.has(name), column, name) for name in names
+    )
 
 
 def items_of_groups(

@@ -17,7 +17,6 @@ from pact_eval.evaluation.arms.comparison import SeedMatch
 from pact_eval.evaluation.curves.probabilities import Band, band_resamples, curve_band
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import PAIR_MARGIN, TRAINED_MARGIN
 from pact_eval.runs.provenance import UNNAMED
 from pact_eval.stats.estimate import Estimate, Method
@@ -146,9 +145,12 @@ def risk_coverage(experiment: Experiment) -> RiskCoverageCurves:
         arm: [error_rate_curve(items.confidence, items.correct, coverage) for items in runs]
         for arm, runs in scored.items()
     }
-    arms = []
+    arms, references = [], []
     for arm, runs in experiment.arms.items():
         areas = [metrics.aurc(items.confidence, items.correct) for items in scored[arm]]
+        rates = [float(1 - items.correct.mean()) for items in scored[arm]]
+        oracles = [metrics.oracle_error_rate(rate, coverage) for rate in rates]
+        references.append(RiskReference(float(np.mean(rates)), np.mean(oracles, axis=0)))
         banded = len(scored) == 1
         arms.append(_arm_curve(experiment, arm, runs, curves[arm], areas, family, banded=banded))
     return RiskCoverageCurves(
@@ -156,7 +158,7 @@ def risk_coverage(experiment: Experiment) -> RiskCoverageCurves:
         tuple(arms),
         n,
         len(first.families),
-        references=tuple(_reference(runs, coverage) for runs in scored.values()),
+        references=tuple(references),
         guessing=math.nan
         if first.known in UNNAMED
         else float(1 - (1 / first.predictions.n_choices).mean()),
@@ -195,12 +197,6 @@ def run_risks(
         ]
         risks.append((run, tuple(errors)))
     return tuple(risks)
-
-
-def _reference(runs: Sequence[ScoredItems], coverage: FloatArray) -> RiskReference:
-    rates = [float(1 - items.correct.mean()) for items in runs]
-    oracles = [metrics.oracle_error_rate(rate, coverage) for rate in rates]
-    return RiskReference(float(np.mean(rates)), np.mean(oracles, axis=0))
 
 
 def _differences(

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from pact_eval import metrics
-from pact_eval._typing import BoolArray, FloatArray, IntArray
+from pact_eval._typing import FloatArray, IntArray
 from pact_eval.calibration.temperatures import Calibrator, ItemFacts
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
@@ -260,39 +260,37 @@ def answer_confidence(experiment: Experiment, run: ExperimentRun) -> RunConfiden
         InputError: the run does not have the decoding.
     """
     run.require("confident_errors")
-    items = run.scored(experiment.settings.decoding)
-    family = items.families.codes
+    items, settings = run.scored(experiment.settings.decoding), experiment.settings
+    family, sides = items.families.codes, []
+    for which in (items.correct, ~items.correct):
+        bins = metrics.bin_index(items.confidence[which], _CONFIDENCE_BINS)
+        # Sort once here, not in every resample.
+        rows = np.flatnonzero(which)
+        rows = rows[np.argsort(items.confidence[rows], kind="stable")]
+        ranked = items.confidence[rows]
+
+        def median(
+            weights: FloatArray, rows: IntArray = rows, ranked: FloatArray = ranked
+        ) -> FloatArray:
+            return np.array([ranked_median(ranked, weights[rows])])
+
+        value = low = high = math.nan
+        if rows.size:
+            band = curve_band(median, family, settings)
+            value = float(median(np.ones(len(family)))[0])
+            low, high = float(band.low[0]), float(band.high[0])
+        count = np.bincount(bins, minlength=_CONFIDENCE_BINS)
+        sides.append(AnswerConfidence(count, value, low, high))
     evaluation = experiment.evaluation(run, calibrated=False)
     return RunConfidence(
         run=run.label,
         edges=np.linspace(0, 1, _CONFIDENCE_BINS + 1),
-        right=_answers(experiment.settings, items.confidence, items.correct, family),
-        wrong=_answers(experiment.settings, items.confidence, ~items.correct, family),
+        right=sides[0],
+        wrong=sides[1],
         confident_errors=evaluation.groups[0].estimates["confident_errors"],
         items=len(family),
         families=len(items.families),
     )
-
-
-def _answers(
-    settings: Settings, confidence: FloatArray, which: BoolArray, family: IntArray
-) -> AnswerConfidence:
-    bins = metrics.bin_index(confidence[which], _CONFIDENCE_BINS)
-    count = np.bincount(bins, minlength=_CONFIDENCE_BINS)
-    if not which.any():
-        return AnswerConfidence(count, math.nan, math.nan, math.nan)
-
-    # Sort once here, not in every resample.
-    rows = np.flatnonzero(which)
-    rows = rows[np.argsort(confidence[rows], kind="stable")]
-    ranked = confidence[rows]
-
-    def median(weights: FloatArray) -> FloatArray:
-        return np.array([ranked_median(ranked, weights[rows])])
-
-    band = curve_band(median, family, settings)
-    value = float(median(np.ones(len(family)))[0])
-    return AnswerConfidence(count, value, float(band.low[0]), float(band.high[0]))
 
 
 def ranked_median(ranked: FloatArray, weights: FloatArray) -> float:
@@ -396,7 +394,9 @@ def temperature_by_length(run: ExperimentRun) -> TemperatureByLength:
         InputError: the run has no calibrator, its calibrator does not depend on the length, or the
             run does not record prompt lengths.
     """
-    calibrator = _calibrator(run)
+    calibrator = run.calibrator
+    if calibrator is None:
+        raise InputError("no calibrator")
     if not calibrator.weights.log_tokens:
         raise InputError(f"T(x) does not depend on prompt length ({calibrator.mode} calibrator)")
     predictions = run.predictions
@@ -422,34 +422,21 @@ def temperature_by_choices(experiment: Experiment) -> TemperatureByChoices:
     Raises:
         InputError: no run has a calibrator.
     """
-    runs = [run for run in experiment.runs if run.calibrator is not None]
+    runs = [(run, run.calibrator) for run in experiment.runs if run.calibrator is not None]
     if not runs:
         raise InputError("no run has a calibrator")
-    lengths = np.concatenate([run.predictions.prompt_tokens for run in runs])
+    lengths = np.concatenate([run.predictions.prompt_tokens for run, _ in runs])
     recorded = lengths[~np.isnan(lengths)]
     tokens = float(np.median(recorded)) if recorded.size else math.nan
-    return TemperatureByChoices(tuple(_run_temperatures(run, tokens) for run in runs), tokens)
-
-
-def _run_temperatures(run: ExperimentRun, tokens: float) -> RunTemperatures:
-    calibrator, views = _calibrator(run), run.predictions
-    lengths = np.full(len(views), tokens)
-    temperature = calibrator.temperatures(replace(views, prompt_tokens=lengths))
-    choices = np.unique(views.n_choices)
-    return RunTemperatures(
-        run=run.label,
-        arm=run.arm,
-        seed=run.seed,
-        n_choices=choices,
-        temperature=np.array([temperature[views.n_choices == c].mean() for c in choices]),
-        identified=_is_identified(calibrator, "log_choices"),
-    )
-
-
-def _calibrator(run: ExperimentRun) -> Calibrator:
-    if run.calibrator is None:
-        raise InputError("no calibrator")
-    return run.calibrator
+    by_run = []
+    for run, calibrator in runs:
+        views = run.predictions
+        alike = replace(views, prompt_tokens=np.full(len(views), tokens))
+        temperature, choices = calibrator.temperatures(alike), np.unique(views.n_choices)
+        means = np.array([temperature[views.n_choices == c].mean() for c in choices])
+        identified = _is_identified(calibrator, "log_choices")
+        by_run.append(RunTemperatures(run.label, run.arm, run.seed, choices, means, identified))
+    return TemperatureByChoices(tuple(by_run), tokens)
 
 
 def _is_identified(calibrator: Calibrator, parameter: str) -> bool | None:

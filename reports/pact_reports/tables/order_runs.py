@@ -37,9 +37,6 @@ from pact_reports.table import (
 )
 from pact_reports.tables.cells import RUN_COLUMNS, estimate_cell, p_value_cell, run_rows
 
-PROBE: Final = "pact-eval score --server URL --model NAME --probe"
-"""The command that measures the noise of a server."""
-
 BEYOND_NOISE: Final = "shown, and larger than noise alone could have made it"
 """What marks an effect of the order."""
 
@@ -72,19 +69,11 @@ def noise_note(effect: OrderEffect) -> str | None:
                 "shown, or answers are cached."
             )
         case "no floor":
-            why = _explain_unmeasured(effect.floor)
-            return f"How much of the effect is noise is not known, because {why}."
+            return f"How much of the effect is noise is not known: {effect.floor.unmeasured}."
         case "shown":
             return f"View TV is larger than noise alone could have made it: {_alone(effect.floor)}."
         case "not shown":
             return f"Noise alone could have made the view TV: {_alone(effect.floor)}."
-
-
-def _explain_unmeasured(floor: NoiseFloor) -> str:
-    """Explain a missing noise floor, and name the measurement that provides it, if any."""
-    if floor.source == "not in the log":
-        return "the log has no repeats of one order"
-    return f"no repeats were measured (`{PROBE}` measures them)"
 
 
 def _alone(floor: NoiseFloor) -> str:
@@ -152,7 +141,7 @@ def order_parts(audit: OrderAudit, unit: ClusterUnit = "family") -> tuple[Part, 
 def _effects_table(audit: OrderAudit, note: str) -> Table:
     effect, views = audit.effect, f"{audit.effect.k} views"
     moved, flipped = effect.finding == "shown", audit.flips_beyond_floor
-    why = _explain_unmeasured(effect.floor)
+    why = effect.floor.unmeasured
     unit = f"Rates in %, their gains ({views} - view 0) in points, NLL in nats."
     notes = [note, unit if audit.gains else "Rates in %."]
     if audit.one_order:

@@ -27,6 +27,7 @@ from pact_eval.evaluation.item_records import ItemRecords
 from pact_eval.evaluation.resampled_groups import Evidence
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.power import equivalence_verdict
 from pact_reports.page.assembly import make_page
 from pact_reports.request import Request
 from pact_reports.views.brief import report_line
@@ -321,15 +322,18 @@ def estimate(value: float, low: float, high: float) -> Estimate:
             *("worse", (-0.051, -0.083, -0.020)),
             "b is more accurate, by 5.1 points [2.0, 8.3] (p = 0.010)",
         ),
-        ("equivalent", (0.001, -0.003, 0.006), "as accurate, within the margin"),
+        ("equivalent", (0.001, -0.003, 0.006), "as accurate, within the margin of 2.0 points"),
     ],
 )
 def test_difference_against_hand_words(
     status: Any, difference: tuple[float, float, float], expected: str
 ) -> None:
     test = Evidence("interval", 0.01, marked=status in ("better", "worse"))
-    claim = Claim("accuracy", "single", 1, 1, status, estimate(*difference), test)
-    conclusion = BetterConclusion(status=status, left="a", right="b", claims=(claim,))
+    ends = estimate(*difference)
+    verdict = equivalence_verdict(ends, 0.02) if status == "equivalent" else None
+    claim = Claim("accuracy", "single", 1, 1, ends, test, verdict)
+    conclusion = BetterConclusion(left="a", right="b", claims=(claim,))
+    assert conclusion.status == status
     assert difference_words(conclusion, "a", "b") == expected
 
 
