@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pact_eval._files import MOST_TEXT_BYTES, decoded, read_json, read_lines, reading
-from pact_eval._json import Json, describe, loads
+from pact_eval._json import Json, at, describe, loads
 from pact_eval.errors import InputError, Place, Problem, ShapeError
 from pact_eval.importing.row_reader import as_object
 from pact_eval.importing.source import (
@@ -65,13 +65,13 @@ def _logged_accuracies(results: Path) -> Iterator[tuple[str, str, float, float]]
     if summary.exists():
         listed = read_large_json(summary).get("benchmarks")
         for benchmark in map(as_dict, listed if isinstance(listed, list) else []):
-            logged = as_dict(benchmark.get("detail")).get("field_accuracy")
+            logged = at(benchmark, "detail", "field_accuracy")
             if isinstance(logged, int | float):
                 yield _SUMMARY, str(benchmark.get("catalog_id")), float(logged), _CLOSE
     elif scores.exists():
         for catalog, benchmark in as_dict(read_large_json(scores).get("benchmarks")).items():
-            logged = as_dict(benchmark).get("score")
-            if as_dict(benchmark).get("metric") == _ACCURACY and isinstance(logged, int | float):
+            logged = at(benchmark, "score")
+            if at(benchmark, "metric") == _ACCURACY and isinstance(logged, int | float):
                 yield _SCORES, str(catalog), float(logged), _ROUNDED
 
 
@@ -167,14 +167,14 @@ class _Joined:
             self._repeated += run_id in results
             results[run_id] = line, entry
             self._engines[str(entry.get("engine"))] += 1
-            model = as_dict(entry.get("response")).get("model")
+            model = at(entry, "response", "model")
             self._models.update([] if model is None else [str(model)])
         for suite in self._suites:
             for line, entry in _objects(suite):
                 if isinstance(entry, Problem):
                     yield Problem(None, None, f"{Place(suite.name, entry.line)}: {entry.message}")
                     continue
-                scored_by = as_dict(entry.get("scoring")).get("type")
+                scored_by = at(entry, "scoring", "type")
                 if not isinstance(scored_by, str | None):
                     message = f"scoring.type: expected text, got {describe(scored_by)}"
                     yield Problem(None, None, f"{Place(suite.name, line)}: {message}")
@@ -300,22 +300,22 @@ def _row(
     if status != "ok":
         reason = str(result.get("error") or "")[:200] or status
         return row | {"status": _STATUSES.get(status, "failed"), "reason": reason}
-    answer = as_dict(as_dict(result.get("response")).get("answers")).get(key)
+    answer = at(result, "response", "answers", key)
     if not isinstance(answer, dict):
         return row | {"status": "missing", "reason": "the response has no answer to it"}
     probabilities = _probabilities(answer, options)
     chosen = answer.get("choice")
     if chosen is None:
         # `noul` of 0.5 counts as true.
-        at = int(probabilities[1] >= probabilities[0])
+        chosen_at = int(probabilities[1] >= probabilities[0])
     elif chosen in options:
-        at = options.index(chosen)
+        chosen_at = options.index(chosen)
     else:
         return row | {"status": "failed", "reason": f"choice is not an option: {chosen!r:.60}"}
     most = max(probabilities)
-    if probabilities[at] < most - rounding_unit(probabilities) - _ROUNDING:
+    if probabilities[chosen_at] < most - rounding_unit(probabilities) - _ROUNDING:
         return row | {"status": "failed", "reason": "choice is not the most probable answer"}
-    return row | {"probabilities": [*probabilities], "answer": at}
+    return row | {"probabilities": [*probabilities], "answer": chosen_at}
 
 
 def _options(question: Mapping[str, Any]) -> list[str]:

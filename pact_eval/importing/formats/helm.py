@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pact_eval._json import Json, describe
+from pact_eval._json import Json, at, describe
 from pact_eval.errors import InputError, Problem
 from pact_eval.importing.source import (
     ImportOptions,
@@ -179,10 +179,10 @@ class _Log:
                 path = self._file.with_name(_STATS_OF_ITEMS)
                 raise InputError(f"{path}: entry {number}: {error}") from None
             for statistic in statistics:
-                name, mean = as_dict(statistic.get("name")).get("name"), statistic.get("mean")
+                name, mean = at(statistic, "name", "name"), statistic.get("mean")
                 if name in _METRICS and isinstance(mean, int | float):
                     by_metric.setdefault(str(name), {})[key] = float(mean)
-        stated = {as_dict(statistic.get("name")).get("name") for statistic in self._statistics}
+        stated = {at(statistic, "name", "name") for statistic in self._statistics}
         metric = next((name for name in _METRICS if name in (by_metric or stated)), None)
         return metric, by_metric.get(metric, {}) if metric else {}
 
@@ -245,7 +245,7 @@ class _Log:
         """Return the places of choices that match a correct reference, as HELM matches them."""
         same = _normalise if self._metric == "quasi_exact_match" else str.strip
         correct = {
-            same(str(as_dict(candidate.get("output")).get("text")))
+            same(str(at(candidate, "output", "text")))
             for candidate in map(as_dict, as_list(instance.get("references"), "references"))
             if _CORRECT in as_list(candidate.get("tags"), "tags")
         }

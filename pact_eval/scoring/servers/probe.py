@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Final, Literal
 
-from pact_eval._json import Json, dumps, sha256_of_json
+from pact_eval._json import Json, at, dumps, sha256_of_json
 from pact_eval.data.records import Record, parse_record
 from pact_eval.errors import ServerError, counted
 from pact_eval.plain_text import one_line
@@ -28,7 +28,7 @@ from pact_eval.scoring.servers.asking import ItemAnswer, RequestQueue, view_orde
 from pact_eval.scoring.servers.client import error_text
 from pact_eval.scoring.servers.dialects import Values, Wire
 from pact_eval.scoring.servers.find_wire import read_cards
-from pact_eval.scoring.servers.wire import AskedItem, at, spread_of, total_variation
+from pact_eval.scoring.servers.wire import AskedItem, spread_of, total_variation
 
 _LOST_PARCEL = (
     "Customer: The parcel came a day late and one corner was torn. Nothing seems to be missing, "
