@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import sys
-from typing import Final
+from typing import Any, Final
 
 _MOST_LEVELS = 200
 _TOO_DEEP = f"not usable JSON (nested more than {_MOST_LEVELS} levels deep)"
@@ -168,6 +168,25 @@ def flat(value: Json, prefix: str = "") -> dict[str, Json]:
     for key, item in value.items():
         flattened |= flat(item, f"{prefix}.{key}" if prefix else key)
     return flattened
+
+
+def at(value: object, *path: str | int) -> Json:
+    """Return the value at the end of a path of names and positions; None if there is none.
+
+    Examples:
+        >>> at({"choices": [{"index": 3}]}, "choices", 0, "index"), at([], 0, "index")
+        (3, None)
+    """
+    inner: Any = value
+    for step in path:
+        if isinstance(step, str) and isinstance(inner, dict):
+            inner = inner.get(step)
+        elif isinstance(step, int) and isinstance(inner, list) and step < len(inner):
+            inner = inner[step]
+        else:
+            return None
+    found: Json = inner
+    return found
 
 
 def describe(value: Json) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pact_eval._json import Json, dumps, finite_number, loads, sha256_of_json
+from pact_eval._json import Json, at, dumps, finite_number, loads, sha256_of_json
 from pact_eval.data.labelled.answers import cell_text
 from pact_eval.data.labelled.entries import Entry
 from pact_eval.errors import Problem, ShapeError
@@ -92,12 +92,6 @@ def first_of(values: Iterable[Json]) -> Json:
     return next((value for value in values if value is not None and value != ""), None)
 
 
-def _at(place: Json, name: str) -> Json:
-    for key in name.split("."):
-        place = place.get(key) if isinstance(place, dict) else None
-    return place
-
-
 @dataclass(frozen=True)
 class Exchange:
     """A request and its reply.
@@ -117,7 +111,7 @@ class Exchange:
     def get(self, *names: str) -> Json:
         """Return the first value of these names, of the reply before the entry and the request."""
         places = (self.reply, self.entry, self.request)
-        return first_of(_at({**place}, name) for name in names for place in places)
+        return first_of(at(place, *name.split(".")) for name in names for place in places)
 
     def name_by(self, keys: Sequence[str]) -> str | None:
         """Return the id of its item: the values of keys; None without one, or of a random one."""

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pact_eval._choices import LogMetric
 from pact_eval._files import open_regular, reading
-from pact_eval._json import Json, dumps
+from pact_eval._json import Json, at, dumps
 from pact_eval.data.labelled.answers import POSITIONS, TEXT
 from pact_eval.errors import InputError, SeveralFilesError
 from pact_eval.importing.source import Grouping, ImportOptions, as_dict, read_large_json
@@ -459,7 +459,7 @@ def delimiters_of(results: Mapping[str, Any] | None, task: str) -> tuple[str, ..
         (' ', '')
     """
     facts = results or {}
-    config = as_dict(as_dict(facts.get("configs")).get(task))
+    config = as_dict(at(facts, "configs", task))
     delimiter, version = config.get("target_delimiter"), _version(facts.get("lm_eval_version"))
     chat = facts.get("chat_template") or facts.get("chat_template_sha")
     prefix = config.get("gen_prefix")
@@ -488,7 +488,7 @@ def contradictions(
         scored: lines, with their right answers.
         delimiter: what is between a prompt and a choice.
     """
-    published = as_dict(as_dict(results.get("results")).get(task))
+    published = as_dict(at(results, "results", task))
     for metric, aggregation in _OWN_AGGREGATIONS.items():
         logged = published.get(f"{metric},{filter_name}", published.get(metric))
         if not isinstance(logged, int | float) or _aggregation(results, task, metric) not in (
@@ -511,8 +511,7 @@ def sample_hash(lines: Sequence[Line]) -> str | None:
 
 def documents_of(results: Mapping[str, Any] | None, task: str) -> tuple[int, int] | None:
     """Return how many documents a task has, and how many were asked; None if it is not known."""
-    counts = as_dict(as_dict((results or {}).get("n-samples")).get(task))
-    original, asked = counts.get("original"), counts.get("effective")
+    original, asked = (at(results, "n-samples", task, key) for key in ("original", "effective"))
     if not isinstance(original, int) or not isinstance(asked, int) or not asked:
         return None  # without metrics, 0 are counted
     return original, asked
@@ -521,7 +520,7 @@ def documents_of(results: Mapping[str, Any] | None, task: str) -> tuple[int, int
 def asked_of(results: Mapping[str, Any], task: str) -> float | None:
     """Return the largest number of documents that were asked; None if it is not known."""
     counts = documents_of(results, task)
-    limit = as_dict(results.get("config")).get("limit")
+    limit = at(results, "config", "limit")
     if counts is not None:
         return counts[1]
     return limit if isinstance(limit, int | float) and limit >= 1 else None
@@ -557,7 +556,7 @@ def _version(value: Json) -> tuple[int, ...]:
 
 def _aggregation(results: Mapping[str, Any], task: str, metric: str) -> Json:
     """Return how a task aggregates a metric, as far as its results say."""
-    listed = as_dict(as_dict(results.get("configs")).get(task)).get("metric_list")
+    listed = at(results, "configs", task, "metric_list")
     entries = map(as_dict, listed if isinstance(listed, list) else [])
     return next(
         (entry.get("aggregation") for entry in entries if entry.get("metric") == metric), None

@@ -166,7 +166,14 @@ def request_of(
     of_model = {"adapter": adapter, "base_model": base_model, "no_adapter": no_adapter or None}
     chosen = [name for name, value in of_model.items() if value is not None]
     _refuse([*chosen, *values], "--server")
-    return _server_request([server] if isinstance(server, str) else server, of_server)
+    if of_server.get("model") is None:
+        raise ServerError("--server: expected --model NAME, as the server knows it")
+    settings = {_FIELDS.get(name, name): value for name, value in of_server.items()}
+    probe = not settings.pop("no_probe", False)
+    if settings.get("local") is not None:
+        settings["local"] = find_adapter(settings["local"]).folder
+    urls = (server,) if isinstance(server, str) else tuple(server)
+    return ServerRequest(urls=urls, probe=probe, **settings)
 
 
 def request_of_local(request: ServerRequest) -> ModelRequest:
@@ -187,16 +194,6 @@ def request_of_local(request: ServerRequest) -> ModelRequest:
         message = f"{request.local}: a base model (config.json); --local-base gives another one"
         raise AdapterError(message)
     return ModelRequest(None, str(request.local), apply_adapter=False)
-
-
-def _server_request(addresses: Sequence[str], options: Mapping[str, Any]) -> ServerRequest:
-    if options.get("model") is None:
-        raise ServerError("--server: expected --model NAME, as the server knows it")
-    values = {_FIELDS.get(name, name): value for name, value in options.items()}
-    probe = not values.pop("no_probe", False)
-    if values.get("local") is not None:
-        values["local"] = find_adapter(values["local"]).folder
-    return ServerRequest(urls=tuple(addresses), probe=probe, **values)
 
 
 def _refuse(names: Collection[str], use: str) -> None:

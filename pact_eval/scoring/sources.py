@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast, get_args
 
-from pact_eval.data.records import Record
 from pact_eval.errors import InputError, ServerError, model_extra, ray_extra, server_extra
 from pact_eval.hub import model_name
 from pact_eval.models import label_of
@@ -28,7 +27,6 @@ from pact_eval.scoring.workers.messages import WorkersRequest
 
 if TYPE_CHECKING:
     from pact_eval.scoring.score import LocalSource
-    from pact_eval.scoring.windows import Backend
     from pact_eval.scoring.workers.pool import PoolProgress
     from pact_eval.scoring.workers.source import WorkerSource
 
@@ -147,20 +145,15 @@ def default_folder(
 
 
 def _name_of(request: ModelRequest | ServerRequest) -> str:
+    """Return the label of an adapter, or the last part of a path or Hub id without the revision."""
     if isinstance(request, ServerRequest):
         return Path(request.model).name
     if request.adapter is not None and request.apply_adapter:
         return label_of(request.adapter)
-    base = _base_name(request.base_model or "base")
-    if request.adapter is None:
-        return base
-    return f"{base}-without-{label_of(request.adapter)}"
-
-
-def _base_name(base_model: str) -> str:
-    """Return the last part of a path or Hub id, without the revision."""
-    hub_name = None if Path(base_model).exists() else model_name(base_model)
-    return Path(base_model if hub_name is None else hub_name.repository).name
+    base = request.base_model or "base"
+    hub_name = None if Path(base).exists() else model_name(base)
+    name = Path(base if hub_name is None else hub_name.repository).name
+    return name if request.adapter is None else f"{name}-without-{label_of(request.adapter)}"
 
 
 def content_free_dataset(dataset: Dataset) -> Dataset:
@@ -175,9 +168,14 @@ def content_free_dataset(dataset: Dataset) -> Dataset:
         message = f"--content-free: expected records with references, {dataset.path} has none"
         raise InputError(message)
     records = [
-        _content_free(record, number)
+        replace(
+            record,
+            id=content_free_id(record.id, number),
+            state=content,
+            order_key=record.order_key or record.id,
+        )
         for record in dataset.records
-        for number in range(len(CONTENTS))
+        for number, content in enumerate(CONTENTS)
     ]
     return replace(dataset, records=records, k=min(dataset.k, MOST_VIEWS), content_free=True)
 
@@ -206,12 +204,3 @@ def score_content_free(
     """
     content_free = content_free_dataset(dataset)
     score_windows(source, content_free, out / CONTENT_FREE, labels=labels, allow=allow)
-
-
-def _content_free(record: Record, number: int) -> Record:
-    return replace(
-        record,
-        id=content_free_id(record.id, number),
-        state=CONTENTS[number],
-        order_key=record.order_key or record.id,
-    )

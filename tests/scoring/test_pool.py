@@ -15,7 +15,7 @@ from builders import record, write_jsonl
 from pact_eval.data.records import read_records
 from pact_eval.errors import WorkerError
 from pact_eval.scoring.windows import Window
-from pact_eval.scoring.workers.cluster import Cluster, LostWorkerError
+from pact_eval.scoring.workers.cluster import Cluster
 from pact_eval.scoring.workers.messages import WindowRows, WorkerDescription, WorkerFailure
 from pact_eval.scoring.workers.pool import MOST_FAILURES, WorkerPool
 
@@ -66,8 +66,7 @@ class DiceCluster:
             if worker and self._dice.random() < 0.2:
                 self._gone.add(worker)  # the cluster has no room for it any more
             if self._dice.random() < 0.5:
-                message = "killed"
-                raise LostWorkerError(message)
+                return WorkerFailure("ActorDiedError", "killed", lost=True)
             return WorkerFailure("MemoryError", "no room", checked=self._dice.random() < 0.5)
         return WindowRows(window, b"", {}, 1.0)
 

@@ -25,14 +25,13 @@ import hashlib
 import itertools
 import json
 import shlex
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from pact_eval._files import MOST_TEXT_BYTES, decoded, read_json, read_lines, reading
-from pact_eval._json import Json, describe, loads
+from pact_eval._json import Json, at, describe, loads
 from pact_eval.errors import InputError, Place, Problem, ShapeError
 from pact_eval.importing.row_reader import as_object
 from pact_eval.importing.source import (
@@ -48,85 +47,12 @@ from pact_eval.importing.source import (
 )
 from pact_eval.runs.predictions import rounding_unit
 
-EXCLUSIONS: Final = "excluded-questions.json"
+_EXCLUSIONS: Final = "excluded-questions.json"
 _SUMMARY: Final = "benchmark-summary.json"
 _SCORES: Final = "scores.json"
 _ACCURACY: Final = "accuracy"
 _CLOSE: Final = 1e-9
 _ROUNDED: Final = 0.5e-4 + _CLOSE
-
-
-def excluded_rows(suites: Sequence[Path]) -> frozenset[str]:
-    """Return the run ids that the board does not score.
-
-    Raises:
-        InputError: a file of exclusions is damaged.
-    """
-    beside = {suite.with_name(EXCLUSIONS) for suite in suites}
-    return frozenset(
-        run_id
-        for path in sorted(beside)
-        if path.exists()
-        for run_id in as_dict(read_large_json(path).get("rows"))
-    )
-
-
-@dataclass
-class _Group:
-    """The requests of a group: whether all were answered, and how many questions are right."""
-
-    complete: bool = True
-    right: int = 0
-    questions: int = 0
-
-
-@dataclass
-class BoardCheck:
-    """Counts right questions as the board does, and compares them with its files.
-
-    Attributes:
-        compared: benchmarks whose accuracy was compared.
-    """
-
-    compared: int = 0
-    _groups: dict[tuple[str, str], _Group] = field(
-        default_factory=lambda: defaultdict[tuple[str, str], _Group](_Group)
-    )
-    _unread: set[str] = field(default_factory=set)
-
-    def incomplete(self, evaluation: dict[str, Any]) -> None:
-        """Count a request that was not answered."""
-        self._groups[_group(evaluation)].complete = False
-
-    def unread(self, evaluation: dict[str, Any]) -> None:
-        """Count a question that is scored in a way which an import cannot repeat."""
-        self._unread.add(_group(evaluation)[0])
-
-    def count(self, evaluation: dict[str, Any], *, right: bool) -> None:
-        """Count a question of an answered request."""
-        group = self._groups[_group(evaluation)]
-        group.right += right
-        group.questions += 1
-
-    def contradictions(self, results: Path) -> Iterator[Problem]:
-        """Yield the benchmarks whose accuracy differs from that in the files next to the results.
-
-        Raises:
-            InputError: such a file is damaged.
-        """
-        right: dict[str, int] = defaultdict(int)
-        questions: dict[str, int] = defaultdict(int)
-        for (catalog, _), group in self._groups.items():
-            right[catalog] += group.right if group.complete else 0
-            questions[catalog] += group.questions if group.complete else 0
-        for name, catalog, logged, tolerance in _logged_accuracies(results):
-            if catalog in self._unread or not questions[catalog]:
-                continue
-            self.compared += 1
-            ours = right[catalog] / questions[catalog]
-            if abs(ours - logged) > tolerance:
-                message = f"benchmark {catalog}: accuracy is {ours:.6f}, that of {name} {logged:g}"
-                yield Problem(None, None, message)
 
 
 def _logged_accuracies(results: Path) -> Iterator[tuple[str, str, float, float]]:
@@ -139,18 +65,14 @@ def _logged_accuracies(results: Path) -> Iterator[tuple[str, str, float, float]]
     if summary.exists():
         listed = read_large_json(summary).get("benchmarks")
         for benchmark in map(as_dict, listed if isinstance(listed, list) else []):
-            logged = as_dict(benchmark.get("detail")).get("field_accuracy")
+            logged = at(benchmark, "detail", "field_accuracy")
             if isinstance(logged, int | float):
                 yield _SUMMARY, str(benchmark.get("catalog_id")), float(logged), _CLOSE
     elif scores.exists():
         for catalog, benchmark in as_dict(read_large_json(scores).get("benchmarks")).items():
-            logged = as_dict(benchmark).get("score")
-            if as_dict(benchmark).get("metric") == _ACCURACY and isinstance(logged, int | float):
+            logged = at(benchmark, "score")
+            if at(benchmark, "metric") == _ACCURACY and isinstance(logged, int | float):
                 yield _SCORES, str(catalog), float(logged), _ROUNDED
-
-
-def _group(evaluation: dict[str, Any]) -> tuple[str, str]:
-    return str(evaluation.get("catalog_id")), str(evaluation.get("group_id"))
 
 
 _KEYS: Final = frozenset({"run_id", "payload_sha256", "status"})
@@ -210,17 +132,6 @@ def _results(folder: Path) -> Path | None:
     return next((folder / name for name in _NAMES if (folder / name).exists()), None)
 
 
-@dataclass(frozen=True)
-class _Result:
-    """The last line of one request."""
-
-    line: int
-    payload_sha256: str
-    status: str
-    answers: Mapping[str, Any]
-    error: str
-
-
 class _Joined:
     """Results joined with suite rows."""
 
@@ -232,92 +143,105 @@ class _Joined:
         self._models: Counter[str] = Counter()
         self._engines: Counter[str] = Counter()
         self._repeated = 0
-        self._excluded = excluded_rows(options.suites)
-        self._board = BoardCheck()
+        # Questions by benchmark and group. The board counts groups that were answered whole.
+        self._questions: Counter[tuple[str, str]] = Counter()
+        self._right: Counter[tuple[str, str]] = Counter()
+        self._incomplete: set[tuple[str, str]] = set()
+        self._unread: set[str] = set()
+        beside = sorted({suite.with_name(_EXCLUSIONS) for suite in options.suites})
+        self._excluded = {
+            run_id
+            for path in beside
+            if path.exists()
+            for run_id in as_dict(read_large_json(path).get("rows"))
+        }
 
     def rows(self) -> Iterator[LogRow | Problem]:
         """Yield a row per question, in the order of the suite."""
-        results: dict[str, _Result] = {}
+        results: dict[str, tuple[int, dict[str, Any]]] = {}
         for line, entry in _objects(self._file):
             if isinstance(entry, Problem):
                 yield entry
                 continue
             run_id = str(entry.get("run_id"))
             self._repeated += run_id in results
-            results[run_id] = self._result(line, entry)
-        yield from self._rows_of_suites(results)
-        for run_id, result in itertools.islice(results.items(), 20):
-            yield Problem(result.line, run_id, "expected a row of the suite, found none")
-
-    def _rows_of_suites(self, results: dict[str, _Result]) -> Iterator[LogRow | Problem]:
-        """Yield a row per question of the suites; results that are used are removed."""
+            results[run_id] = line, entry
+            self._engines[str(entry.get("engine"))] += 1
+            model = at(entry, "response", "model")
+            self._models.update([] if model is None else [str(model)])
         for suite in self._suites:
             for line, entry in _objects(suite):
                 if isinstance(entry, Problem):
                     yield Problem(None, None, f"{Place(suite.name, entry.line)}: {entry.message}")
                     continue
-                scored_by = as_dict(entry.get("scoring")).get("type")
+                scored_by = at(entry, "scoring", "type")
                 if not isinstance(scored_by, str | None):
                     message = f"scoring.type: expected text, got {describe(scored_by)}"
                     yield Problem(None, None, f"{Place(suite.name, line)}: {message}")
                     continue
-                evaluation = as_dict(entry.get("_evaluation"))
-                run_id = str(evaluation.get("run_id"))
-                if run_id in self._excluded:
-                    if results.pop(run_id, None) is not None:
-                        number = len(as_dict(entry.get("questions")))
-                        self._left_out["that the board excludes"] += number
-                elif run_id in results:
-                    yield from self._request(run_id, results.pop(run_id), entry)
-                else:
-                    self._board.incomplete(evaluation)
-
-    def _result(self, line: int, entry: Mapping[str, Any]) -> _Result:
-        response = as_dict(entry.get("response"))
-        self._engines[str(entry.get("engine"))] += 1
-        if response.get("model") is not None:
-            self._models[str(response["model"])] += 1
-        return _Result(
-            line,
-            str(entry.get("payload_sha256")),
-            str(entry.get("status")),
-            as_dict(response.get("answers")),
-            str(entry.get("error") or "")[:200],
-        )
+                yield from self._request(entry, results)
+        for run_id, (line, _) in itertools.islice(results.items(), 20):
+            yield Problem(line, run_id, "expected a row of the suite, found none")
 
     def _request(
-        self, run_id: str, result: _Result, suite: dict[str, Any]
+        self, suite: dict[str, Any], results: dict[str, tuple[int, dict[str, Any]]]
     ) -> Iterator[LogRow | Problem]:
-        if _payload_sha256(suite) != result.payload_sha256:
-            message = "payload_sha256: the result is of another state or other questions"
-            yield Problem(result.line, run_id, message)
-            return
-        scoring = as_dict(suite.get("scoring"))
+        """Yield a row per question of a row of the suite; its result, if any, is removed."""
         evaluation = as_dict(suite.get("_evaluation"))
-        expected = as_dict(suite.get("expected"))
-        unscored = scoring.get("unscored_fields")
-        if result.status != "ok":
-            self._board.incomplete(evaluation)
+        run_id = str(evaluation.get("run_id"))
+        group = str(evaluation.get("catalog_id")), str(evaluation.get("group_id"))
+        line, result = results.pop(run_id, (0, None))
+        if run_id in self._excluded:
+            if result is not None:
+                self._left_out["that the board excludes"] += len(as_dict(suite.get("questions")))
+            return
+        if result is None:
+            self._incomplete.add(group)
+            return
+        if _payload_sha256(suite) != str(result.get("payload_sha256")):
+            message = "payload_sha256: the result is of another state or other questions"
+            yield Problem(line, run_id, message)
+            return
+        if result.get("status") != "ok":
+            self._incomplete.add(group)
+        yield from self._answers(suite, line, result, group)
+
+    def _answers(
+        self, suite: dict[str, Any], line: int, result: dict[str, Any], group: tuple[str, str]
+    ) -> Iterator[LogRow | Problem]:
+        """Yield a row per question that has one right answer; count them for the board."""
+        evaluation, scoring = as_dict(suite.get("_evaluation")), as_dict(suite.get("scoring"))
+        expected, unscored = as_dict(suite.get("expected")), scoring.get("unscored_fields")
+        without = unscored if isinstance(unscored, list) else []
+        run_id = str(evaluation.get("run_id"))
         for key, question in as_dict(suite.get("questions")).items():
-            name = f"{run_id}/{key}"
+            name, why = f"{run_id}/{key}", ""
             if scoring.get("type") in _SEVERAL_RIGHT:
-                self._left_out[f"scored by {scoring['type']}"] += 1
-                self._board.unread(evaluation)
-                continue
-            if expected.get(key) is None or key in (unscored if isinstance(unscored, list) else ()):
-                self._left_out["without a reference"] += 1
-                self._board.unread(evaluation)
+                why = f"scored by {scoring['type']}"
+            elif expected.get(key) is None or key in without:
+                why = "without a reference"
+            if why:
+                self._left_out[why] += 1
+                self._unread.add(group[0])
                 continue
             try:
                 row = _row(name, key, as_dict(question), expected[key], result)
                 if "answer" in row:
-                    self._board.count(evaluation, right=row["answer"] == row["reference"])
-                elif result.status == "ok":
-                    self._board.unread(evaluation)
-                row |= _labels(evaluation, run_id) | self._grouping.of_entry(suite)
-                yield LogRow(result.line, name, row)
+                    self._questions[group] += 1
+                    self._right[group] += row["answer"] == row["reference"]
+                elif result.get("status") == "ok":
+                    self._unread.add(group[0])
+                row |= {
+                    "family": str(evaluation.get("group_id") or run_id),
+                    "source_family": str(
+                        evaluation.get("track") or evaluation.get("group_id") or run_id
+                    ),
+                    "domain": str(evaluation.get("dataset") or "unknown"),
+                    **self._grouping.of_entry(suite),
+                }
+                yield LogRow(line, name, row)
             except ValueError as error:
-                yield Problem(result.line, name, str(error))
+                yield Problem(line, name, str(error))
 
     def facts(self) -> LogFacts:
         """Return provenance: engines, models, and what `environment.json` says."""
@@ -336,13 +260,26 @@ class _Joined:
                 f"The answers are of {len(self._models)} models: {', '.join(self._models)}."
             )
         model = self._models.most_common(1)[0][0] if self._models else None
-        problems = tuple(self._board.contradictions(self._file))
-        block["benchmarks_compared"] = self._board.compared
-        return LogFacts(block, model, tuple(remarks), problems)
+        questions: Counter[str] = Counter()
+        right: Counter[str] = Counter()
+        for group in self._questions.keys() - self._incomplete:
+            questions[group[0]] += self._questions[group]
+            right[group[0]] += self._right[group]
+        problems, compared = [], 0
+        for name, catalog, logged, tolerance in _logged_accuracies(self._file):
+            if catalog in self._unread or not questions[catalog]:
+                continue
+            compared += 1
+            ours = right[catalog] / questions[catalog]
+            if abs(ours - logged) > tolerance:
+                message = f"benchmark {catalog}: accuracy is {ours:.6f}, that of {name} {logged:g}"
+                problems.append(Problem(None, None, message))
+        block["benchmarks_compared"] = compared
+        return LogFacts(block, model, tuple(remarks), tuple(problems))
 
 
 def _row(
-    name: str, key: str, question: Mapping[str, Any], expected: Any, result: _Result
+    name: str, key: str, question: Mapping[str, Any], expected: Any, result: Mapping[str, Any]
 ) -> dict[str, Json]:
     """Return the row of one question.
 
@@ -359,25 +296,26 @@ def _row(
         "reference": options.index(reference),
         "n_choices": len(options),
     }
-    if result.status != "ok":
-        status = _STATUSES.get(result.status, "failed")
-        return row | {"status": status, "reason": result.error or result.status}
-    answer = result.answers.get(key)
+    status = str(result.get("status"))
+    if status != "ok":
+        reason = str(result.get("error") or "")[:200] or status
+        return row | {"status": _STATUSES.get(status, "failed"), "reason": reason}
+    answer = at(result, "response", "answers", key)
     if not isinstance(answer, dict):
         return row | {"status": "missing", "reason": "the response has no answer to it"}
     probabilities = _probabilities(answer, options)
     chosen = answer.get("choice")
     if chosen is None:
         # `noul` of 0.5 counts as true.
-        at = int(probabilities[1] >= probabilities[0])
+        chosen_at = int(probabilities[1] >= probabilities[0])
     elif chosen in options:
-        at = options.index(chosen)
+        chosen_at = options.index(chosen)
     else:
         return row | {"status": "failed", "reason": f"choice is not an option: {chosen!r:.60}"}
     most = max(probabilities)
-    if probabilities[at] < most - rounding_unit(probabilities) - _ROUNDING:
+    if probabilities[chosen_at] < most - rounding_unit(probabilities) - _ROUNDING:
         return row | {"status": "failed", "reason": "choice is not the most probable answer"}
-    return row | {"probabilities": [*probabilities], "answer": at}
+    return row | {"probabilities": [*probabilities], "answer": chosen_at}
 
 
 def _options(question: Mapping[str, Any]) -> list[str]:
@@ -390,28 +328,16 @@ def _options(question: Mapping[str, Any]) -> list[str]:
 
 
 def _probabilities(answer: Mapping[str, Any], options: list[str]) -> list[float]:
-    if "noul" in answer:
-        true = _number(answer["noul"])
-        return [1.0 - true, true]
-    probabilities = as_dict(answer.get("probabilities"))
-    if set(probabilities) != set(options):
+    given = as_dict(answer.get("probabilities"))
+    if "noul" not in answer and set(given) != set(options):
         expected = f"one for each of {len(options)} options"
-        raise ValueError(f"probabilities: expected {expected}, got {len(probabilities)}")
-    return [_number(probabilities[option]) for option in options]
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError(f"expected a probability from 0 to 1, got {value!r:.60}")
-    return float(value)
-
-
-def _labels(evaluation: Mapping[str, Any], run_id: str) -> dict[str, Json]:
-    return {
-        "family": str(evaluation.get("group_id") or run_id),
-        "source_family": str(evaluation.get("track") or evaluation.get("group_id") or run_id),
-        "domain": str(evaluation.get("dataset") or "unknown"),
-    }
+        raise ValueError(f"probabilities: expected {expected}, got {len(given)}")
+    values = [answer["noul"]] if "noul" in answer else [given[option] for option in options]
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise ValueError(f"expected a probability from 0 to 1, got {value!r:.60}")
+    p = [float(value) for value in values]
+    return [1.0 - p[0], p[0]] if "noul" in answer else p
 
 
 def _payload_sha256(suite: Mapping[str, Any]) -> str:

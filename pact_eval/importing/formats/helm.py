@@ -28,11 +28,10 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pact_eval._json import Json, describe
+from pact_eval._json import Json, at, describe
 from pact_eval.errors import InputError, Problem
 from pact_eval.importing.source import (
     ImportOptions,
@@ -91,46 +90,19 @@ SOURCE: Final = Helm()
 """The entry of the registry."""
 
 
-@dataclass(frozen=True)
-class _Key:
-    """Key of a request: HELM's own key of statistics.
+Key = tuple[str, str, int]
+"""Id of a question, what was changed in it ("" for the original), and the trial, from 0."""
 
-    Attributes:
-        instance: id of the question.
-        perturbation: what was changed in it; "" for the original.
-        trial: from 0.
+
+def _key(instance: Any, perturbation: Any, trial: Any) -> Key:
+    """Return HELM's own key of a request.
+
+    Raises:
+        ValueError: the trial is not an integer.
     """
-
-    instance: str
-    perturbation: str
-    trial: int
-
-    @classmethod
-    def of(cls, instance: Any, perturbation: Any, trial: Any) -> _Key:
-        """Read a key.
-
-        Raises:
-            ValueError: the trial is not an integer.
-        """
-        if trial is not None and (not isinstance(trial, int) or isinstance(trial, bool)):
-            raise ValueError(f"train_trial_index: expected an integer, got {describe(trial)}")
-        return cls(str(instance), _perturbation(as_dict(perturbation)), trial or 0)
-
-    @classmethod
-    def of_statistics(cls, entry: Mapping[str, Any]) -> _Key:
-        """Read the key of an entry of `per_instance_stats.json`."""
-        return cls.of(
-            entry.get("instance_id"), entry.get("perturbation"), entry.get("train_trial_index")
-        )
-
-    @property
-    def name(self) -> str:
-        changed = f", {self.perturbation}" if self.perturbation else ""
-        return f"instance {self.instance}{changed}, trial {self.trial}"
-
-    @property
-    def item(self) -> str:
-        return f"{self.instance}/{self.perturbation}" if self.perturbation else self.instance
+    if trial is not None and (not isinstance(trial, int) or isinstance(trial, bool)):
+        raise ValueError(f"train_trial_index: expected an integer, got {describe(trial)}")
+    return str(instance), _perturbation(as_dict(perturbation)), trial or 0
 
 
 class _Log:
@@ -152,6 +124,8 @@ class _Log:
         self._states: Sequence[Any] = request_states if isinstance(request_states, list) else []
         self._spec = as_dict(self._next(_RUN))
         self._name = str(self._spec.get("name") or file.parent.name)
+        self._domain = _without_model(self._name)
+        self._statistics = [*map(as_dict, self._next(_STATS) or ())]
         self._metric, self._counted = self._outcomes()
         self._groups = Counter(
             _group(as_dict(as_dict(entry).get("instance"))) for entry in self._states
@@ -193,25 +167,24 @@ class _Log:
         path = self._file.with_name(name)
         return read_large_json(path, list if name != _RUN else dict) if path.exists() else None
 
-    def _outcomes(self) -> tuple[str | None, dict[_Key, float]]:
+    def _outcomes(self) -> tuple[str | None, dict[Key, float]]:
         """Return the metric that says what counts as right, and its value for every request."""
-        means_by_metric: dict[str, dict[_Key, float]] = {}
+        by_metric: dict[str, dict[Key, float]] = {}
         for number, entry in enumerate(map(as_dict, self._next(_STATS_OF_ITEMS) or ())):
+            trial = entry.get("train_trial_index")
             try:
-                key, means = _Key.of_statistics(entry), _means(entry)
+                key = _key(entry.get("instance_id"), entry.get("perturbation"), trial)
+                statistics = [*map(as_dict, as_list(entry.get("stats"), "stats"))]
             except ValueError as error:
                 path = self._file.with_name(_STATS_OF_ITEMS)
                 raise InputError(f"{path}: entry {number}: {error}") from None
-            for name, mean in means.items():
-                means_by_metric.setdefault(name, {})[key] = mean
-        stated = {as_dict(statistic.get("name")).get("name") for statistic in self._statistics}
-        known = means_by_metric or stated
-        metric = next((name for name in _METRICS if name in known), None)
-        return metric, means_by_metric.get(metric, {}) if metric else {}
-
-    @property
-    def _statistics(self) -> list[dict[str, Any]]:
-        return [*map(as_dict, self._next(_STATS) or ())]
+            for statistic in statistics:
+                name, mean = at(statistic, "name", "name"), statistic.get("mean")
+                if name in _METRICS and isinstance(mean, int | float):
+                    by_metric.setdefault(str(name), {})[key] = float(mean)
+        stated = {at(statistic, "name", "name") for statistic in self._statistics}
+        metric = next((name for name in _METRICS if name in (by_metric or stated)), None)
+        return metric, by_metric.get(metric, {}) if metric else {}
 
     def rows(self) -> Iterator[LogRow | Problem]:
         """Yield a row per request."""
@@ -219,24 +192,18 @@ class _Log:
             instance = as_dict(entry.get("instance"))
             if _group(instance) not in self._read:
                 continue
-            name = f"request {number}"
+            name, trial = f"request {number}", entry.get("train_trial_index")
             try:
-                key = _Key.of(
-                    instance.get("id", number),
-                    instance.get("perturbation"),
-                    entry.get("train_trial_index"),
-                )
-                name = key.name
+                key = _key(instance.get("id", number), instance.get("perturbation"), trial)
+                name = f"instance {', '.join(filter(None, key[:2]))}, trial {key[2]}"
                 row = self._row(key, instance, entry)
             except ValueError as error:
                 yield Problem(None, name, str(error))
                 continue
-            self._trials = max(self._trials, key.trial + 1)
-            yield LogRow(None, key.name, row)
+            self._trials = max(self._trials, key[2] + 1)
+            yield LogRow(None, name, row)
 
-    def _row(
-        self, key: _Key, instance: dict[str, Any], entry: Mapping[str, Any]
-    ) -> dict[str, Json]:
+    def _row(self, key: Key, instance: dict[str, Any], entry: Mapping[str, Any]) -> dict[str, Json]:
         """Read one request.
 
         Raises:
@@ -251,11 +218,11 @@ class _Log:
         if not right:
             raise ValueError("references: expected one that is tagged as correct, got none")
         row: dict[str, Json] = {
-            "id": f"{self._domain}:{key.item}",
-            "family": f"{self._domain}:{key.instance}",
+            "id": f"{self._domain}:{'/'.join(filter(None, key[:2]))}",
+            "family": f"{self._domain}:{key[0]}",
             "domain": self._domain,
             "reference": right[0] if len(right) == 1 else [*right],
-            "view": key.trial,
+            "view": key[2],
             "n_choices": len(texts),
             **self._grouping.of_entry({**instance, "request": entry.get("request")}),
         }
@@ -274,22 +241,11 @@ class _Log:
         self._unverified += correct is None
         return row | {"code_order": [*order], "answer": order[answer], "correct": correct}
 
-    @property
-    def _domain(self) -> str:
-        """The name of the run without its model: of other models, it is the same."""
-        scenario, colon, arguments = self._name.partition(":")
-        kept = [
-            argument
-            for argument in arguments.split(",")
-            if argument and argument.partition("=")[0] not in _NOT_OF_DOMAIN
-        ]
-        return scenario + (colon + ",".join(kept) if kept else "")
-
     def _right_places(self, instance: Mapping[str, Any], texts: Sequence[str]) -> list[int]:
         """Return the places of choices that match a correct reference, as HELM matches them."""
         same = _normalise if self._metric == "quasi_exact_match" else str.strip
         correct = {
-            same(str(as_dict(candidate.get("output")).get("text")))
+            same(str(at(candidate, "output", "text")))
             for candidate in map(as_dict, as_list(instance.get("references"), "references"))
             if _CORRECT in as_list(candidate.get("tags"), "tags")
         }
@@ -359,6 +315,22 @@ class _Log:
                 yield Problem(None, None, message)
 
 
+def _without_model(run: str) -> str:
+    """Return the name of a run without its model: of other models, it is the same.
+
+    Examples:
+        >>> _without_model("mmlu:subject=law,model=ours"), _without_model("tiny")
+        ('mmlu:subject=law', 'tiny')
+    """
+    scenario, colon, arguments = run.partition(":")
+    kept = [
+        argument
+        for argument in arguments.split(",")
+        if argument and argument.partition("=")[0] not in _NOT_OF_DOMAIN
+    ]
+    return scenario + (colon + ",".join(kept) if kept else "")
+
+
 def _group(of: Mapping[str, Any]) -> str:
     """Return the split and the perturbation of a request or a statistic.
 
@@ -369,20 +341,6 @@ def _group(of: Mapping[str, Any]) -> str:
     changed = _perturbation(as_dict(of.get("perturbation")))
     split = str(of.get("split") or "all requests")
     return f"{split}/{changed}" if changed else split
-
-
-def _means(entry: Mapping[str, Any]) -> dict[str, float]:
-    """Return the means of an entry of statistics, of the metrics that say what is right.
-
-    Raises:
-        ValueError: the statistics are not a list.
-    """
-    means: dict[str, float] = {}
-    for statistic in map(as_dict, as_list(entry.get("stats"), "stats")):
-        name, mean = as_dict(statistic.get("name")).get("name"), statistic.get("mean")
-        if isinstance(name, str) and name in _METRICS and isinstance(mean, int | float):
-            means[name] = float(mean)
-    return means
 
 
 def _logprob(completion: Mapping[str, Any]) -> float:

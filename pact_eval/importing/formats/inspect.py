@@ -39,7 +39,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Final
 
-from pact_eval._json import Json, describe
+from pact_eval._json import Json, at, describe
 from pact_eval.data.labelled.answers import LETTER, TEXT, Form
 from pact_eval.errors import InputError, Problem, ShapeError
 from pact_eval.importing.source import (
@@ -306,7 +306,7 @@ class _Log:
         self._results = as_dict(header.get("results"))
         self._plan = as_dict(header.get("plan"))
         self._logprobs = any(
-            as_dict(config).get("logprobs")
+            at(config, "logprobs")
             for config in (self._plan.get("config"), self._eval.get("model_generate_config"))
         )
         self._samples: list[_Sample] = []
@@ -362,9 +362,8 @@ class _Log:
         """Yield reducer, metric and value of the means that the log states of the scorer."""
         scores = self._results.get("scores")
         for score in map(as_dict, scores if isinstance(scores, list) else []):
-            metrics = as_dict(score.get("metrics"))
             for name in _METRICS if score.get("name") == self._used_scorer else ():
-                value = as_dict(metrics.get(name)).get("value")
+                value = at(score, "metrics", name, "value")
                 if isinstance(value, int | float) and not isinstance(value, bool):
                     yield str(score.get("reducer") or MEAN), name, float(value)
 
@@ -418,7 +417,7 @@ class _Log:
         """Yield summaries, or whole samples where the summaries do not say enough."""
         first = [as_dict(sample) for sample in self._reader.samples]
         shuffled = any(
-            str(as_dict(score).get("explanation")).startswith(_SHUFFLED)
+            str(at(score, "explanation")).startswith(_SHUFFLED)
             for entry in first
             for score in as_dict(entry.get("scores")).values()
         )
@@ -434,7 +433,7 @@ class _Log:
         answered = (
             entry
             for entry in entries
-            if any(as_dict(score).get("answer") for score in as_dict(entry.get("scores")).values())
+            if any(at(score, "answer") for score in as_dict(entry.get("scores")).values())
         )
         return bool(_tokens_of_answer(next(answered, {})))
 
@@ -558,8 +557,7 @@ class _Log:
                 "--multi any, and wrong by the scorer of the log, which asks for all of them."
             )
         steps = self._plan.get("steps")
-        parameters = [as_dict(x).get("params") for x in (steps if isinstance(steps, list) else ())]
-        if any(as_dict(each).get("cot") for each in parameters):
+        if any(at(each, "params", "cot") for each in (steps if isinstance(steps, list) else ())):
             block["after_reasoning"] = True
             remarks.append("The model reasons first: each answer depends on what it has written.")
         model = self._eval.get("model")
@@ -571,14 +569,14 @@ class _Log:
         by_id = self._by_id()
         read = sum(bool(self._whole(epochs)) for epochs in by_id.values())
         total, of = self._results.get("total_samples"), None
-        counted_samples = as_dict(self._eval.get("dataset")).get("samples")
+        counted_samples = at(self._eval, "dataset", "samples")
         if isinstance(counted_samples, int):
             # Some logs count every epoch there.
             every = self._epochs > 1 and counted_samples == total == len(self._samples)
             of = len(by_id) if every else counted_samples
         elif isinstance(total, int):
             of = math.ceil(total / self._epochs)
-        planned = as_dict(self._eval.get("config")).get("epochs")
+        planned = at(self._eval, "config", "epochs")
         if of is not None and isinstance(planned, int) and planned > self._epochs:
             # Stopped in an early epoch: count samples of every epoch.
             read, of = read * self._epochs, of * planned
@@ -837,7 +835,5 @@ def _listed_tokens(token: Mapping[str, Any]) -> list[tuple[str, float]]:
 
 
 def _tokens_of_answer(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
-    outputs = as_dict(entry.get("output")).get("choices")
-    first = as_dict(outputs[0]) if isinstance(outputs, list) and outputs else {}
-    content = as_dict(first.get("logprobs")).get("content")
+    content = at(entry, "output", "choices", 0, "logprobs", "content")
     return [as_dict(token) for token in content] if isinstance(content, list) else []

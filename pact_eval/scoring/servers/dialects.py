@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from pact_eval._json import Json, describe, dumps
+from pact_eval._json import Json, at, describe, dumps
 from pact_eval.data.records import Field
 from pact_eval.errors import InputError
 from pact_eval.prompts.encoding import Encoder
@@ -37,7 +37,6 @@ from pact_eval.scoring.servers.wire import (
     Order,
     ReadReply,
     ViewAnswer,
-    at,
     shortened,
 )
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pact_eval._json import Json, dumps
+from pact_eval._json import Json, at, dumps
 from pact_eval.errors import (
     AdapterError,
     ContractMismatchError,
@@ -39,7 +39,7 @@ from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.request import request_of_local
 from pact_eval.scoring.servers.client import Client, Look, error_text
 from pact_eval.scoring.servers.dialects import DIALECTS, Wire
-from pact_eval.scoring.servers.wire import ServerRequest, at, is_loopback
+from pact_eval.scoring.servers.wire import ServerRequest, is_loopback
 
 Card = Mapping[str, Json]
 

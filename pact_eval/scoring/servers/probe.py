@@ -17,9 +17,10 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Final, Literal
 
-from pact_eval._json import Json, sha256_of_json
+from pact_eval._json import Json, at, dumps, sha256_of_json
 from pact_eval.data.records import Record, parse_record
-from pact_eval.errors import ServerError
+from pact_eval.errors import ServerError, counted
+from pact_eval.plain_text import one_line
 from pact_eval.prompts.contract import canonical_code_order
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.runs.predictions import decimals
@@ -27,7 +28,7 @@ from pact_eval.scoring.servers.asking import ItemAnswer, RequestQueue, view_orde
 from pact_eval.scoring.servers.client import error_text
 from pact_eval.scoring.servers.dialects import Values, Wire
 from pact_eval.scoring.servers.find_wire import read_cards
-from pact_eval.scoring.servers.wire import AskedItem, at, spread_of, total_variation
+from pact_eval.scoring.servers.wire import AskedItem, spread_of, total_variation
 
 _LOST_PARCEL = (
     "Customer: The parcel came a day late and one corner was torn. Nothing seems to be missing, "
@@ -140,6 +141,22 @@ REPEATS: Final = 5
 ProbedOrderEffect = Literal["seen", "within noise", "not seen", "unknown"]
 """Whether the server shows answers in the order of the request. Unknown: rounding may hide it."""
 
+Meaning = Literal["good", "caution", "bad"]
+"""What a finding means; a bad one is a reason not to score the server."""
+
+Finding = tuple[str, str, Meaning | None]
+"""Subject, sentence and meaning."""
+
+_EFFECTS: Final[Mapping[ProbedOrderEffect, str]] = {
+    "seen": "the order is seen",
+    "within noise": "not more than noise",
+    "not seen": "the server does not see the order: views are repeated, not asked",
+    "unknown": "rounding may hide an effect",
+}
+_OTHER_TOKENIZER: Final = (
+    "the server's tokenizer makes other ids of the same prompt: --tokenizer is not that of the "
+    "model"
+)
 _SAME: Final = 1e-9
 _LEAST_EFFECT: Final = 1e-5
 _LEAST_CHANGE: Final = 1e-3
@@ -147,6 +164,7 @@ _TIMES_FLOOR: Final = 3.0
 _SURE: Final = 0.9
 _MOST_NAMES: Final = 20
 _MOST_CHARACTERS: Final = 2000
+_MOST_SHOWN: Final = 100
 
 
 @dataclass(frozen=True)
@@ -286,30 +304,14 @@ class ServerProbe:
         return max(_TIMES_FLOOR * self.noise, unit + _SAME, _LEAST_CHANGE)
 
     @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the probe found, in the order in which it is shown."""
+        return (*_about_server(self), *_about_answers(self), *_about_model(self))
+
+    @property
     def faults(self) -> tuple[str, ...]:
         """Reasons why the server must not be scored, one sentence each."""
-        faults = []
-        if self.tokenizer is not None and not self.tokenizer.same:
-            faults.append(
-                "the server's tokenizer makes other ids of the same prompt: --tokenizer is not "
-                "that of the model"
-            )
-        if self.base is not None and not self.base.applied:
-            faults.append(
-                f"{self.model} answers as {self.base.name} does (largest TV "
-                f"{self.base.largest_tv:.2g}): the adapter is not applied, or changes nothing"
-            )
-        if self.parity is not None and not self.parity.holds:
-            mass = self.parity.largest_mass_difference
-            of_mass = "" if mass is None else f", of the answer mass {mass:.2g}"
-            faults.append(
-                f"{self.model} does not answer as {self.parity.adapter} does here: the largest "
-                f"difference is {self.parity.largest_difference:.2g}{of_mass}, "
-                f"rounding errors of {self.parity.precision} stay below "
-                f"{self.parity.tolerance:.2g} (another adapter or prompt, or a precision to name "
-                "by --local-dtype)"
-            )
-        return tuple(faults)
+        return tuple(text for _, text, meaning in self.findings if meaning == "bad")
 
     @property
     def orders_are_views(self) -> bool:
@@ -321,6 +323,94 @@ class ServerProbe:
         values = asdict(self)
         names = {"wire": values.pop("wire"), "asked": values.pop("model")}
         return names | values
+
+
+def _about_server(probe: ServerProbe) -> list[Finding]:
+    """Word what the server says of itself."""
+    by = "no name in the answers" if probe.answered_by is None else f"{probe.answered_by} answers"
+    said = [] if probe.version is None else [f"version {_short(probe.version)}"]
+    said += [f"{name}: {text}" for name, text in probe.headers.items()][:3]
+    said += [] if probe.models is None else [f"/v1/models {_short(probe.models)}"]
+    return [
+        ("model", f"{probe.model} was asked, {by}; a name is no proof of the weights", None),
+        ("server", "; ".join(said) or "says nothing about itself", None),
+        ("wire", f"{probe.wire}: {probe.wire_reason}", None),
+    ]
+
+
+def _about_answers(probe: ServerProbe) -> list[Finding]:
+    """Word what the answers are, and what moves them."""
+    answered, missing = len(probe.answers), probe.unanswered
+    without = "".join(f"; {name}: {why}" for name, why in missing.items())
+    rounded = "not rounded" if probe.decimals is None else f"rounded to {probe.decimals} decimals"
+    values: Finding = ("values", f"{probe.values}, {rounded}", None)
+    if probe.values == "logits":
+        text = "logits, not log-probabilities (raw_logits mode): the answer mass is unknown"
+        values = ("values", text, "caution")
+    floor, noise = probe.floor, "not measured"
+    if floor is not None:
+        noise = f"the same request {floor.repeats} times: largest TV {floor.largest_tv:.2g}, "
+        noise += counted(floor.flips, "flip")
+    text = f"{answered} of {answered + len(missing)} items{without}"
+    findings: list[Finding] = [
+        ("answers", text, "caution" if missing else None),
+        values,
+        ("noise", noise, None),
+    ]
+    if probe.batches is not None:
+        text = f"{probe.batches.prompts} prompts alone and in batches: largest TV "
+        findings.append(("batches", f"{text}{probe.batches.largest_tv:.2g}", None))
+    if probe.tokenizer is not None:
+        prompts = probe.tokenizer.prompts
+        ids: Finding = ("tokenizer", _OTHER_TOKENIZER, "bad")
+        if not prompts:
+            ids = ("tokenizer", "not compared: the server has no /tokenize", "caution")
+        elif probe.tokenizer.same:
+            ids = ("tokenizer", f"the same ids of {prompts} prompts here and there", "good")
+        findings.append(ids)
+    if probe.order is None:
+        return [*findings, ("order", "no item could be asked in two orders", "caution")]
+    order = probe.order
+    text = f"{order.choices} items in two orders: largest TV {order.largest_tv:.2g}, "
+    text += f"{counted(order.flips, 'flip')}; {_EFFECTS[order.effect]}"
+    return [*findings, ("order", text, None if order.effect == "seen" else "caution")]
+
+
+def _about_model(probe: ServerProbe) -> list[Finding]:
+    """Word how the model compares with its base model, and with a model here."""
+    base, parity = probe.base, probe.parity
+    adapter: Finding = ("adapter", "not compared with its base (--base-name NAME)", None)
+    if probe.base_missing is not None:
+        adapter = ("adapter", f"not compared: {probe.base_missing}", "caution")
+    elif base is not None and base.applied:
+        text = f"{base.name} differs by TV {base.largest_tv:.2g}: the adapter is applied"
+        adapter = ("adapter", text, "good")
+    elif base is not None:
+        text = f"{probe.model} answers as {base.name} does (largest TV {base.largest_tv:.2g}): "
+        adapter = ("adapter", f"{text}the adapter is not applied, or changes nothing", "bad")
+    here: Finding = ("parity", "not compared with a model here (--local)", None)
+    if parity is not None:
+        what = "log-probability" if probe.decimals is None else "probability"
+        text = (
+            f"{parity.adapter} on {parity.views} views: largest difference of a {what} "
+            f"{parity.largest_difference:.2g}, at most {parity.tolerance:.2g} expected in "
+            f"{parity.precision}"
+        )
+        if parity.rounding:
+            text += f", which moves them by {parity.rounding:.2g} here"
+        if parity.largest_mass_difference is not None:
+            text += f"; of the answer mass {parity.largest_mass_difference:.2g}"
+        here = ("parity", text, "good")
+        if not parity.holds:
+            text = f"{probe.model} does not answer as {text} (another adapter or prompt, or a "
+            here = ("parity", f"{text}precision to name by --local-dtype)", "bad")
+    items = f"{len(probe.answers)} items, set {probe.probe_sha256[:12]}"
+    return [adapter, here, ("probe", items, None)]
+
+
+def _short(value: Json) -> str:
+    text = one_line(dumps(value))
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
 
 
 def probe_server(asker: RequestQueue, base_name: str | None, wire_reason: str) -> ServerProbe:

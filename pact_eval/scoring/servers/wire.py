@@ -262,23 +262,6 @@ def is_loopback(url: str) -> bool:
     return urlsplit(url).hostname in _LOOPBACK
 
 
-def at(value: Json, *path: str | int) -> Json:
-    """Return the value at the end of a path of names and positions; None if there is none.
-
-    Examples:
-        >>> at({"choices": [{"index": 3}]}, "choices", 0, "index"), at([], 0, "index")
-        (3, None)
-    """
-    for step in path:
-        if isinstance(step, str) and isinstance(value, dict):
-            value = value.get(step)
-        elif isinstance(step, int) and isinstance(value, list) and step < len(value):
-            value = value[step]
-        else:
-            return None
-    return value
-
-
 def shortened(text: str) -> str:
     """Return a server's text as one line of at most 300 characters.
 

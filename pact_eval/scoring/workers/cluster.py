@@ -19,11 +19,10 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pact_eval.data.records import Record
@@ -203,10 +202,6 @@ _ENVIRONMENT: Final = {
 _MOST_STARTS: Final = 3
 
 
-class LostWorkerError(Exception):
-    """The process of a worker has died, or Ray cannot start it."""
-
-
 @dataclass(frozen=True)
 class Cluster:
     """A connected Ray.
@@ -252,16 +247,13 @@ class Cluster:
         return finished
 
     def reply(self, call: Any) -> object:
-        """Return the reply to a call that has one.
-
-        Raises:
-            LostWorkerError: its process has died.
-        """
+        """Return the reply to a call that has one; a `WorkerFailure` if its process has died."""
         ray = import_ray()
         try:
             return ray.get(call)
         except ray.exceptions.RayError as error:
-            raise LostWorkerError(first_line(error)) from None
+            kind, _, message = first_line(error).partition(": ")
+            return WorkerFailure(kind, message, lost=True)
 
     def kill(self, worker: Any) -> None:
         """End a worker at once, whatever it does."""
@@ -312,27 +304,17 @@ def joined(address: str) -> Iterator[Any]:
         ModuleNotFoundError: Ray is not installed.
     """
     import_ray(WorkersRequest(address=address))
-    _refuse_silent(address)
-    with _initialise_ray(f"--ray {address}", address=address) as ray:
-        yield ray
-
-
-def _refuse_silent(address: str) -> None:
-    """Refuse an address where nothing listens: Ray would try it for minutes.
-
-    Raises:
-        WorkerError: nothing listens there.
-    """
     host, _, port = address.rpartition(":")
-    if not port.isdecimal():
-        return  # auto
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+        if port.isdecimal():  # Ray would try an address where nothing listens for minutes
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise WorkerError(
             f"--ray {address}: nothing answers there ({error}); expected host:port of the head of "
             "a Ray cluster, or auto"
         ) from None
+    with _initialise_ray(f"--ray {address}", address=address) as ray:
+        yield ray
 
 
 def cluster_has_gpus(address: str) -> bool:
@@ -342,7 +324,7 @@ def cluster_has_gpus(address: str) -> bool:
         WorkerError: it cannot be reached.
     """
     with joined(address) as ray:
-        return _total(ray.nodes(), "GPU") >= 1
+        return sum(_per_node(ray.nodes(), "GPU")) >= 1
 
 
 def import_ray(request: WorkersRequest | None = None) -> Any:
@@ -370,9 +352,13 @@ def import_ray(request: WorkersRequest | None = None) -> Any:
 @contextmanager
 def _local(count: int, device: str, threads: int) -> Iterator[Cluster]:
     """Run a Ray on this machine, which nobody else can use."""
-    gpus = _gpus_here() if device == "cuda" else 0
-    if device == "cuda" and gpus < count:
-        raise WorkerError(f"--workers {count}: each takes one GPU, and this machine has {gpus}")
+    gpus = 0
+    if device == "cuda":
+        import torch
+
+        gpus = torch.cuda.device_count()
+        if gpus < count:
+            raise WorkerError(f"--workers {count}: each takes one GPU, and this machine has {gpus}")
     # Workers inherit both. One process has as many threads.
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     folder = _private_folder()
@@ -388,68 +374,44 @@ def _local(count: int, device: str, threads: int) -> Iterator[Cluster]:
             _temp_dir=str(folder),
         ),
     ):
-        _refuse_without_token()
+        from ray._private.authentication.authentication_utils import is_token_auth_enabled
+
+        # Otherwise anybody on this machine could use it.
+        if os.environ.get("RAY_AUTH_MODE", "").lower() == "token" and not is_token_auth_enabled():
+            raise WorkerError(
+                "Ray was imported before pact-eval could make it ask for a token; start Python "
+                "with RAY_AUTH_MODE=token, or with RAY_AUTH_MODE=disabled to do without"
+            )
         yield Cluster(count, 1, min(gpus, 1))
-
-
-def _refuse_without_token() -> None:
-    """Refuse a Ray of our own that anybody on this machine could use.
-
-    Raises:
-        WorkerError: this process imported Ray before it was told to ask for a token.
-    """
-    from ray._private.authentication.authentication_utils import is_token_auth_enabled
-
-    if os.environ.get("RAY_AUTH_MODE", "").lower() == "token" and not is_token_auth_enabled():
-        raise WorkerError(
-            "Ray was imported before pact-eval could make it ask for a token; start Python with "
-            "RAY_AUTH_MODE=token, or with RAY_AUTH_MODE=disabled to do without"
-        )
 
 
 @contextmanager
 def _initialise_ray(option: str, **settings: Any) -> Iterator[Any]:
     """Connect to a Ray, or start one, for the duration of the block."""
     ray = import_ray()
-    _forget_the_last_token()
-    _refuse_messages(ray, refused=True)
+    from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined]
+
+    # Ray keeps its first token for the whole life of a process.
+    AuthenticationTokenLoader.instance().reset_cache()
+    # It prints about lost workers and nodes to stdout, between our JSON.
+    ray._private.worker._worker_logs_enabled = False
     before = signal.getsignal(signal.SIGTERM)
     in_main_thread = threading.current_thread() is threading.main_thread()
     try:
-        _start(ray, option, settings)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ray.init(configure_logging=False, log_to_driver=False, **settings)
+        except Exception as error:  # ConnectionError, RuntimeError, ValueError, what else Ray has
+            raise WorkerError(f"{option}: Ray cannot be used: {first_line(error)}") from error
         if in_main_thread:  # instead of Ray's handlers, which end the process at once
-            signal.signal(signal.SIGTERM, _interrupt)
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
         yield ray
     finally:
         ray.shutdown()  # also after Ctrl-C during the start: at the exit of Python, it may crash
         if in_main_thread:
             signal.signal(signal.SIGTERM, before)
-        _refuse_messages(ray, refused=False)
-
-
-def _refuse_messages(ray: Any, *, refused: bool) -> None:
-    """Let Ray print nothing about lost workers and nodes: it prints to stdout, between our JSON."""
-    ray._private.worker._worker_logs_enabled = not refused
-
-
-def _forget_the_last_token() -> None:
-    """Let Ray read its token anew: it keeps the first one for the whole life of a process."""
-    from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined]
-
-    AuthenticationTokenLoader.instance().reset_cache()
-
-
-def _start(ray: Any, option: str, settings: Mapping[str, Any]) -> None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ray.init(configure_logging=False, log_to_driver=False, **settings)
-    except Exception as error:  # ConnectionError, RuntimeError, ValueError, and what else Ray has
-        raise WorkerError(f"{option}: Ray cannot be used: {first_line(error)}") from error
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+        ray._private.worker._worker_logs_enabled = True
 
 
 def _room(
@@ -465,8 +427,9 @@ def _room(
         WorkerError: it has too few GPUs or CPUs.
     """
     kind = "GPU" if device == "cuda" else "CPU"
-    total = _total(nodes, kind)
-    usual = total if device == "cuda" else sum(_resource(node, "CPU") >= 1 for node in nodes)
+    per_node = _per_node(nodes, kind)
+    total = sum(per_node)
+    usual = total if device == "cuda" else sum(cpus >= 1 for cpus in per_node)
     count = min(request.count or usual, most)
     if count < 1 or total < count:
         raise WorkerError(
@@ -478,23 +441,13 @@ def _room(
     fitting = [
         cpus
         for cpus in range(max(threads, 1), 0, -1)
-        if sum(_resource(node, "CPU") // cpus for node in nodes) >= count
+        if sum(on_node // cpus for on_node in per_node) >= count
     ]
     return Cluster(count, fitting[0], 0)
 
 
-def _total(nodes: Sequence[dict[str, Any]], kind: str) -> int:
-    return sum(_resource(node, kind) for node in nodes)
-
-
-def _resource(node: dict[str, Any], kind: str) -> int:
-    return int(node["Resources"].get(kind, 0)) if node["Alive"] else 0
-
-
-def _gpus_here() -> int:
-    import torch
-
-    return torch.cuda.device_count()
+def _per_node(nodes: Sequence[dict[str, Any]], kind: str) -> list[int]:
+    return [int(node["Resources"].get(kind, 0)) for node in nodes if node["Alive"]]
 
 
 def _private_folder() -> Path:

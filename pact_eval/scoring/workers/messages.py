@@ -93,6 +93,7 @@ class WorkerFailure:
         kind: name of the exception's type.
         message: its text.
         checked: whether a check of ours refused model or data: the worker itself is well.
+        lost: whether its process has died, or Ray cannot start it.
 
     Examples:
         >>> print(WorkerFailure("MemoryError", "no room"))
@@ -102,6 +103,7 @@ class WorkerFailure:
     kind: str
     message: str
     checked: bool = False
+    lost: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"

@@ -12,7 +12,7 @@ from pact_eval._json import Json, dumps, flat
 from pact_eval.errors import WorkerError
 from pact_eval.progress import step
 from pact_eval.scoring.windows import Window
-from pact_eval.scoring.workers.cluster import Cluster, LostWorkerError
+from pact_eval.scoring.workers.cluster import Cluster
 from pact_eval.scoring.workers.messages import (
     WindowRows,
     WorkerDescription,
@@ -54,37 +54,23 @@ def check_agreement(
         pact_eval.errors.WorkerError: workers do not agree; nothing more was scored:
           facts.engine.name: "fork" on worker 1 (a, process 7); "naive" on worker 2 (b, process 8)
     """
-    here: dict[str, Json] = {"settings": dict(settings), "versions": dict(versions)}
-    facts_by_process = {DRIVER: flat(here)}
+    facts = {DRIVER: flat({"settings": dict(settings), "versions": dict(versions)})}
     for name, worker in workers.items():
-        facts_by_process[f"{name} ({worker.host}, process {worker.pid})"] = flat(
-            {
-                "settings": dict(worker.settings),
-                "versions": dict(worker.versions),
-                "device": worker.device,
-                "threads": worker.threads,
-                "facts": dict(worker.facts),
-            }
-        )
-    lines = [
-        f"  {key}: {disagreement}"
-        for key in sorted({key for values in facts_by_process.values() for key in values})
-        if (disagreement := _disagreement(key, facts_by_process)) is not None
-    ]
+        known: dict[str, Json] = asdict(worker)
+        who = f"{name} ({known.pop('host')}, process {known.pop('pid')})"
+        facts[who] = flat(known)
+    lines = []
+    for key in sorted({key for values in facts.values() for key in values}):
+        by_value: dict[str, list[str]] = {}
+        for who, values in facts.items():
+            # The driver has settings and versions alone.
+            if who != DRIVER or key.startswith(("settings.", "versions.")):
+                by_value.setdefault(dumps(values.get(key)), []).append(who)
+        if len(by_value) > 1:
+            each = [f"{value} on {', '.join(names)}" for value, names in by_value.items()]
+            lines.append(f"  {key}: {'; '.join(each)}")
     if lines:
         raise WorkerError("workers do not agree; nothing more was scored:\n" + "\n".join(lines))
-
-
-def _disagreement(key: str, facts_by_process: Mapping[str, Mapping[str, Json]]) -> str | None:
-    """Return who has which value; None if all have one. The driver has settings and versions."""
-    includes_driver = key.startswith(("settings.", "versions."))
-    by_value: dict[str, list[str]] = {}
-    for who, values in facts_by_process.items():
-        if who != DRIVER or includes_driver:
-            by_value.setdefault(dumps(values.get(key)), []).append(who)
-    if len(by_value) < 2:
-        return None
-    return "; ".join(f"{value} on {', '.join(names)}" for value, names in by_value.items())
 
 
 _POLL_SECONDS: Final = 0.5
@@ -115,9 +101,15 @@ class Worker:
     lost: str | None = None
 
     @property
-    def items_per_second(self) -> float:
-        """Records per second of scoring; 0 before the first window."""
-        return self.items / self.seconds if self.seconds > 0 else 0.0
+    def label(self) -> str:
+        """Its name and its process, in messages."""
+        return f"{self.name} ({self.description.host}, process {self.description.pid})"
+
+    def add(self, window: Window, rows: WindowRows) -> None:
+        """Count a window that it has scored."""
+        self.windows += 1
+        self.items += len(window.records)
+        self.seconds += rows.seconds
 
     @property
     def facts(self) -> dict[str, Json]:
@@ -227,18 +219,22 @@ class WorkerPool:
                     self._compare()
                 elif isinstance(reply, WindowRows):
                     del left[scored.number]
-                    self._count(actor, scored, reply)
+                    self._current[actor].add(scored, reply)
                     self.on_progress(self._progress(left.values()))
                     yield scored, reply
                 else:
                     failures[scored.number] += 1
                     if failures[scored.number] == MOST_FAILURES:
-                        raise WorkerError(_failed_too_often(scored, self._label(actor), reply))
+                        ids = ", ".join(record.id for record in scored.records)
+                        raise WorkerError(
+                            f"window {scored.number} has failed {MOST_FAILURES} times, last: "
+                            f"{self._current[actor].label}: {reply}; windows that are written are "
+                            f"kept. Its records: {ids}"
+                        )
                     waiting.appendleft(scored)
-                    if not _is_refusal(
-                        reply
-                    ):  # another worker may score it before this one is back
-                        self._lose(actor, reply)
+                    if not isinstance(reply, WorkerFailure) or not reply.checked:
+                        # Another worker may score the window before this one is back.
+                        self._restart(actor, reply)
                         calls[self.cluster.start(actor)] = actor, None
                         continue
                 idle.append(actor)
@@ -251,12 +247,7 @@ class WorkerPool:
     def _replies(self, calls: dict[Any, Caller]) -> Iterator[tuple[Caller, object]]:
         """Yield who has replied, and what, after a short wait; their calls are done."""
         for call in self.cluster.ready(list(calls), _POLL_SECONDS):
-            caller = calls.pop(call)
-            try:
-                reply = self.cluster.reply(call)
-            except LostWorkerError as error:
-                reply = error
-            yield caller, reply
+            yield calls.pop(call), self.cluster.reply(call)
 
     def _note_start(self, actor: Any, reply: object) -> None:
         """Note the process that has started.
@@ -270,26 +261,16 @@ class WorkerPool:
         self._current[actor] = Worker(f"worker {len(self.workers) + 1}", reply)
         self.workers.append(self._current[actor])
 
-    def _lose(self, actor: Any, reply: object) -> None:
+    def _restart(self, actor: Any, reply: object) -> None:
         """Note that a process is of no more use, and end it if it has not ended by itself."""
         self._current[actor].lost = str(reply)
-        if not isinstance(reply, LostWorkerError):
+        if not isinstance(reply, WorkerFailure) or not reply.lost:
             self.cluster.restart(actor)
         self.on_change()
 
-    def _label(self, actor: Any) -> str:
-        worker = self._current[actor]
-        return f"{worker.name} ({worker.description.host}, process {worker.description.pid})"
-
-    def _count(self, actor: Any, window: Window, rows: WindowRows) -> None:
-        worker = self._current[actor]
-        worker.windows += 1
-        worker.items += len(window.records)
-        worker.seconds += rows.seconds
-
     def _progress(self, left: Collection[Window]) -> PoolProgress:
         rates = {
-            worker.name: worker.items_per_second
+            worker.name: worker.items / worker.seconds if worker.seconds > 0 else 0.0
             for worker in self.workers
             if worker.windows and worker.lost is None
         }
@@ -302,15 +283,3 @@ class WorkerPool:
         }
         check_agreement(self.settings, self.versions, described)
         self.on_change()
-
-
-def _failed_too_often(window: Window, worker: str, reason: object) -> str:
-    ids = ", ".join(record.id for record in window.records)
-    return (
-        f"window {window.number} has failed {MOST_FAILURES} times, last: {worker}: {reason}; "
-        f"windows that are written are kept. Its records: {ids}"
-    )
-
-
-def _is_refusal(reply: object) -> bool:
-    return isinstance(reply, WorkerFailure) and reply.checked
