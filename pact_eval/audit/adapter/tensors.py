@@ -385,24 +385,17 @@ def group_tensors(tensors: Iterable[TensorInfo]) -> LoraTensors:
     return LoraTensors(modules, tuple(others))
 
 
-def check_tensors(
-    path: Path,
-    lora: LoraTensors,
-    settings: LoraSettings | None,
-    *,
-    compare_layers: bool,
-    collector: Collector,
-) -> CheckResult:
+def check_tensors(context: AdapterContext, collector: Collector) -> CheckResult:
     """Check the pairs of factors, their targets and their numbers.
 
-    Args:
-        path: the safetensors file.
-        lora: its tensors.
-        settings: the configuration; without one, ranks and targets are not checked.
-        compare_layers: compare the targets with the modules, and the layers with one another; not
-            needed if the base model is at hand, which shows exactly what is missing.
-        collector: of the check "tensors".
+    Without a configuration, ranks and targets are not checked. If the base model is at hand, it
+    shows exactly what is missing; otherwise targets are compared with modules, and layers with one
+    another.
     """
+    lora, settings, base = context.lora, context.settings, context.base
+    if lora is None:
+        return context.failed_to_read(collector, "weights-damaged", ADAPTER_WEIGHTS)
+    compare_layers = context.base_model is None and (base.folder is None or base.is_brought)
     # Other wrappers of a model leave names in the keys: no base has such modules.
     keys = [tensor.name.removeprefix(PREFIX) for tensor in lora.others] + [*lora.modules]
     for wrapper in _WRAPPERS:
@@ -425,7 +418,7 @@ def check_tensors(
         _check_announced(lora, settings, collector)
     if compare_layers and settings is not None and not _picks_layers(settings):
         _check_layers([*lora.modules], collector)
-    _check_numbers(path, lora, scales, collector)
+    _check_numbers(context.folder / ADAPTER_WEIGHTS, lora, scales, collector)
     n_tensors, n_numbers = len(lora.tensors), sum(tensor.size for tensor in lora.tensors)
     scope = f"{n_tensors:,} tensors, {len(lora.modules):,} modules, {n_numbers:,} numbers"
     return collector.result(scope)
@@ -649,23 +642,10 @@ def _picks_layers(settings: LoraSettings) -> bool:
     return "layer_replication" in settings.variants or any(map(str.isdigit, parts))
 
 
-def _run(context: AdapterContext, collector: Collector) -> CheckResult:
-    if context.lora is None:
-        return context.failed_to_read(collector, "weights-damaged", ADAPTER_WEIGHTS)
-    base = context.base
-    return check_tensors(
-        context.folder / ADAPTER_WEIGHTS,
-        context.lora,
-        context.settings,
-        compare_layers=context.base_model is None and (base.folder is None or base.is_brought),
-        collector=collector,
-    )
-
-
 TENSORS: Final[Check[AdapterContext]] = Check(
     name="tensors",
     question="Are all weights there, finite, and trained?",
-    run=_run,
+    run=check_tensors,
     needs=(ADAPTER_WEIGHTS,),
     codes={
         "weights-damaged": ("error", "The safetensors file is damaged or cut short."),
