@@ -122,12 +122,12 @@ def by_pattern(
         ({'model.layers.0.q_proj': 8}, ('k_proj',))
     """
     # A dot in a plain name matches only itself here; in PEFT it would match any character.
-    plain = [key for key in pattern if _PLAIN.fullmatch(key)]
-    regexes = [key for key in pattern if not _PLAIN.fullmatch(key)]
     ends = _names_by_end(names)
-    matches: dict[str, Iterable[str]] = {key: ends.get(key, ()) for key in plain}
-    matched = full_matches([ending(key) for key in regexes], names) if regexes else []
-    matches.update(zip(regexes, matched, strict=True))
+    matches: dict[str, Iterable[str]] = {key: ends.get(key, ()) for key in pattern}
+    regexes = [key for key in pattern if not _PLAIN.fullmatch(key)]
+    if regexes:
+        matched = full_matches([ending(key) for key in regexes], names)
+        matches.update(zip(regexes, matched, strict=True))
     values: dict[str, Value] = {}
     for key, value in pattern.items():
         for name in matches[key]:
@@ -574,6 +574,11 @@ def _check_trained(
             collector.add("factor-zero", _WEIGHTS, "a factor with numbers", shown(module.name))
 
 
+_PLACE_IN_LAYER: Final = re.compile(
+    r"(?s)(?P<stack>.*?)\.(?P<layer>[0-9]{1,9})\.(?:(?P<block>.*)\.)?(?P<leaf>[^.]*)"
+)
+
+
 class LayerModule(NamedTuple):
     """A module's place in a stack of layers.
 
@@ -599,13 +604,10 @@ def layer_module(name: str) -> LayerModule | None:
         >>> layer_module("lm_head") is None
         True
     """
-    parts = name.split(".")
-    for index in range(1, len(parts) - 1):
-        number = parts[index]
-        if number.isascii() and number.isdigit() and len(number) < 10:
-            block = ".".join(parts[index + 1 : -1])
-            return LayerModule(".".join(parts[:index]), int(number), block, parts[-1])
-    return None
+    place = _PLACE_IN_LAYER.fullmatch(name)
+    if place is None:
+        return None
+    return LayerModule(place["stack"], int(place["layer"]), place["block"] or "", place["leaf"])
 
 
 def _check_layers(names: Sequence[str], collector: Collector) -> None:
