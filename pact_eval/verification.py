@@ -171,11 +171,8 @@ def verify_run(folder: Path, places: Places | None = None) -> CheckedRun:
     hypotheses = None if places.criteria is None else read_hypotheses(places.criteria)
     with naming_urls():
         run = _Checked(folder, read_provenance(folder), places, hypotheses)
-    checks = tuple(
-        RunCheck(subject, outcome, with_urls(finding))
-        for subject, check in _CHECKS.items()
-        for outcome, finding in _results(check, run)
-    )
+    results = (_result(subject, check, run) for subject, check in _CHECKS.items())
+    checks = tuple(result for result in results if result is not None)
     seal = run.provenance.seal
     intact = seal is not None and checks[0].outcome == "ok"
     return CheckedRun(
@@ -266,22 +263,21 @@ def _unchecked(finding: str) -> _NotOkError:
     return _NotOkError("not checked", finding)
 
 
-def _results(
-    check: Callable[[_Checked], str | None], run: _Checked
-) -> Iterator[tuple[Outcome, str]]:
-    """Yield outcome and finding of a check; nothing if it does not apply to the run.
+def _result(
+    subject: str, check: Callable[[_Checked], str | None], run: _Checked
+) -> RunCheck | None:
+    """Return the result of a check; None if it does not apply to the run.
 
     What cannot be read, or is not what was sealed, differs from what was recorded.
     """
+    outcome: Outcome = "ok"
     try:
         finding = check(run)
     except _NotOkError as result:
-        yield result.outcome, result.finding
+        outcome, finding = result.outcome, result.finding
     except (InputError, TamperedError) as error:
-        yield "differs", str(error)
-    else:
-        if finding is not None:
-            yield "ok", finding
+        outcome, finding = "differs", str(error)
+    return None if finding is None else RunCheck(subject, outcome, with_urls(finding))
 
 
 def _seal(run: _Checked) -> str:

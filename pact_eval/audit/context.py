@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from pact_eval.data.files import (
     ROLES,
     DataFile,
     Manifest,
-    Role,
     dataset_files,
     named_files,
     read_manifest,
@@ -72,58 +71,48 @@ class DatasetSource:
         return cls(files, manifest_file, MANIFEST_NAME if manifest_file is None else None)
 
     @classmethod
-    def of_files(
-        cls, train: Sequence[Path], evaluation: Sequence[Path], manifest: Path | None
+    def of_paths(
+        cls,
+        paths: Sequence[Path],
+        manifest: Path | None = None,
+        *,
+        train: Sequence[Path] = (),
+        evaluation: Sequence[Path] = (),
     ) -> DatasetSource:
-        """Take files by name.
-
-        Raises:
-            InputError: the manifest cannot be read.
-        """
-        manifest_file = None if manifest is None else read_manifest(manifest)
-        return cls((), manifest_file).joined_by(train, evaluation)
-
-    @classmethod
-    def of_paths(cls, paths: Sequence[Path], manifest: Path | None = None) -> DatasetSource:
-        """Take datasets and files of datasets.
+        """Take datasets and files of datasets, sorted by role.
 
         Args:
             paths: folders, and files. A file that the `manifest.json` next to it names stands for
                 its folder. Of one that it does not name, the files to train on, to select
                 checkpoints and to calibrate are taken as well.
             manifest: what to compare them with, instead of the manifests next to them.
+            train: further files to train on, as they are.
+            evaluation: further files to evaluate with, as they are.
 
         Raises:
             InputError: a path is missing, or as for `of_folder`.
         """
-        folders: list[Path] = []
+        folders: dict[Path, None] = {}
         files: list[DataFile] = []
         for path in paths:
             named = None if path.is_dir() or manifest else _files_in_manifest(path)
             if path.is_dir() or (named and path.name in named):
-                folders.append(path if path.is_dir() else path.parent)
+                folders[path if path.is_dir() else path.parent] = None
                 continue
             if named:
                 beside = cls.of_folder(path.parent).files
                 files += [file for file in beside if file.role != "eval"]
             files.append(DataFile(short_name(path), "eval" if named else role_of_name(path), path))
-        sources = [cls.of_folder(folder) for folder in dict.fromkeys(folders)]
-        if len(sources) == 1 and not files and manifest is None:
-            return sources[0]
-        every = [*files, *(file for source in sources for file in source.files)]
-        unique = {located(file.path): file for file in every}
-        stated = None if manifest is None else read_manifest(manifest)
-        return cls(_by_role(unique.values()), stated)
-
-    def joined_by(self, train: Sequence[Path], evaluation: Sequence[Path]) -> DatasetSource:
-        """Return this dataset with further training and evaluation files, sorted by role."""
-        named: tuple[tuple[Role, Sequence[Path]], ...] = (("train", train), ("eval", evaluation))
-        more = [DataFile(short_name(path), role, path) for role, paths in named for path in paths]
-        return replace(self, files=_by_role((*self.files, *more)))
-
-
-def _by_role(files: Iterable[DataFile]) -> tuple[DataFile, ...]:
-    return tuple(sorted(files, key=lambda file: ROLES.index(file.role)))
+        if len(folders) == 1 and not files:
+            source = cls.of_folder(next(iter(folders)), manifest)
+        else:
+            files += [file for folder in folders for file in cls.of_folder(folder).files]
+            unique = tuple({located(file.path): file for file in files}.values())
+            source = cls(unique, None if manifest is None else read_manifest(manifest))
+        more = [DataFile(short_name(path), "train", path) for path in train]
+        more += [DataFile(short_name(path), "eval", path) for path in evaluation]
+        every = sorted([*source.files, *more], key=lambda file: ROLES.index(file.role))
+        return replace(source, files=tuple(every))
 
 
 def _files_in_manifest(path: Path) -> list[str]:

@@ -38,20 +38,22 @@ _OF_ONE_FILE: Final[Mapping[str, tuple[str, type, str]]] = {
 _ROLE_IN_WORDS = {"train": "training", "eval": "evaluation"}
 
 
-def check_hashes(index: Index, manifest: Manifest, findings: Collector) -> CheckResult:
+def check_hashes(context: DataContext, findings: Collector) -> CheckResult:
     """Compare the files with the manifest.
 
     A file in the manifest's folder is known by its path there, any other file by its bare name. The
     audited file itself is compared, never a copy of it next to the manifest.
 
     Args:
-        index: the dataset as it was read.
-        manifest: what it should be. Absent keys are not checked, except `file_sha256`.
+        context: the dataset as it was read, and the manifest. Its absent keys are not checked,
+            except `file_sha256`.
         findings: collects what differs.
-
-    Returns:
-        The result.
     """
+    index, manifest = context.index, context.source.manifest
+    if manifest is None:
+        place = Place(context.source.manifest_missing or "")
+        findings.add("manifest-missing", place, "a manifest with the hashes of the files", "none")
+        return findings.result("no manifest")
     value, expected = manifest.value.get("file_sha256"), "an object of file names and hex digests"
     hashes: dict[str, str] = {}
     if isinstance(value, dict) and all(isinstance(digest, str) for digest in value.values()):
@@ -181,19 +183,10 @@ def _check_format(manifest: Manifest, findings: Collector) -> None:
         _malformed(manifest, f"roles among {', '.join(ROLES)}", str(roles), findings)
 
 
-def _run(context: DataContext, findings: Collector) -> CheckResult:
-    source = context.source
-    if source.manifest is not None:
-        return check_hashes(context.index, source.manifest, findings)
-    place = Place(source.manifest_missing or "")
-    findings.add("manifest-missing", place, "a manifest with the hashes of the files", "none")
-    return findings.result("no manifest")
-
-
 CHECK: Final[Check[DataContext]] = Check(
     name="hashes",
     question="Are the files those that the manifest describes?",
-    run=_run,
+    run=check_hashes,
     needs=("manifest",),
     cost=0.01,
     codes={

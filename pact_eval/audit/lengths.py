@@ -10,14 +10,14 @@ import numpy as np
 
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import Check, CheckResult, Collector
-from pact_eval.data.index import Index, Located
+from pact_eval.data.index import Located
 from pact_eval.data.records import LETTERS
 from pact_eval.errors import Place, PromptError, counted
-from pact_eval.prompts.contract import ChatTokenizer, PromptContract
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 
 _WINDOW: Final = 256
+_ORDER_SEED: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,53 +47,41 @@ class Lengths:
         return f"{self.minimum:,} to {self.maximum:,} tokens ({middle}), limit {self.limit:,}"
 
 
-def check_lengths(
-    index: Index,
-    findings: Collector,
-    *,
-    tokenizer: ChatTokenizer,
-    name: str,
-    contract: PromptContract,
-    k: int = 1,
-    order_seed: int = 0,
-) -> CheckResult:
+def check_lengths(context: DataContext, findings: Collector) -> CheckResult:
     """Tokenise every prompt under the contract, unless its bytes alone show that it is too long.
 
     Args:
-        index: the dataset.
+        context: the dataset, with the base model's tokenizer and its chat template.
         findings: collects prompts over the limit, and letters that are not single tokens.
-        tokenizer: the base model's tokenizer with its chat template.
-        name: what findings call the tokenizer.
-        contract: the prompt contract; it gives the limit.
-        k: views per record.
-        order_seed: seed of the letter orders.
 
     Returns:
         The result, with `Lengths` as `measured`.
     """
+    named, k = context.settings.tokenizer, context.settings.k
+    assert named is not None  # noqa: S101 - the entry needs it
     try:
-        encoder = Encoder(tokenizer, contract)
+        encoder = Encoder(named.tokenizer, NIMBLE)
     except PromptError as error:
-        findings.add("codes-not-single", Place(name), "codes that are single tokens", str(error))
+        place = Place(named.name)
+        findings.add("codes-not-single", place, "codes that are single tokens", str(error))
         return findings.result("no prompt")
     limit = encoder.max_prompt_tokens
     tokens: list[int] = []
     too_long = 0
-    located = index.read(range(len(index)))
+    located = context.index.read(range(len(context.index)))
     while window := list(islice(located, _WINDOW)):
         window = [item for item in window if _has_letters(item, findings)]
-        excess = [encoder.excess_bytes(item.record, order_seed) for item in window]
-        fitting = [item for item, size in zip(window, excess, strict=True) if size is None]
-        lengths = iter(encoder.prompt_tokens([item.record for item in fitting], k, order_seed))
-        too_long += len(window) - len(fitting)
+        excess = [encoder.excess_bytes(item.record, _ORDER_SEED) for item in window]
+        fitting = [item.record for item, size in zip(window, excess, strict=True) if size is None]
+        lengths = iter(encoder.prompt_tokens(fitting, k, _ORDER_SEED))
         for item, size in zip(window, excess, strict=True):
             length = next(lengths) if size is None else None
-            if length is not None:
-                tokens.append(length)
+            actual = f"{size:,} bytes, not tokenised" if length is None else f"{length:,}"
             if length is None or length > limit:
                 expected = f"a prompt of {limit:,} tokens at most"
-                actual = f"{size:,} bytes, not tokenised" if length is None else f"{length:,}"
                 findings.add("prompt-too-long", item.place, expected, actual)
+            tokens += [] if length is None else [length]
+            too_long += length is None
     scope = f"{counted(len(tokens), 'record')} at K = {k}"
     if too_long:
         scope += f"; {too_long:,} more are too long by their bytes alone"
@@ -113,23 +101,10 @@ def _has_letters(located: Located, findings: Collector) -> bool:
     return n_choices <= len(LETTERS)
 
 
-def _run(context: DataContext, findings: Collector) -> CheckResult:
-    tokenizer = context.settings.tokenizer
-    assert tokenizer is not None  # noqa: S101 - the entry needs it
-    return check_lengths(
-        context.index,
-        findings,
-        tokenizer=tokenizer.tokenizer,
-        name=tokenizer.name,
-        contract=NIMBLE,
-        k=context.settings.k,
-    )
-
-
 CHECK: Final[Check[DataContext]] = Check(
     name="lengths",
     question="Does every prompt fit, with one token per letter?",
-    run=_run,
+    run=check_lengths,
     needs=("records", "tokenizer"),
     cost=3.0,
     codes={

@@ -16,7 +16,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, get_args
 
@@ -185,13 +185,15 @@ def read_words(index: Index, rows: Iterable[int]) -> tuple[list[WordItem], list[
     Raises:
         InputError: a file has changed since the index was built.
     """
-    words = _Words()
+    numbers: dict[str, int] = {}
+    # The members of a pair share most texts, and so do a context and its ablation.
+    read = functools.lru_cache(_MOST_TEXTS)(functools.partial(_words_of_text, numbers))
     source_families: dict[str, int] = {}
     items = []
     for located in index.read(rows):
         code = source_families.setdefault(located.record.source_family, len(source_families))
-        items.append(_item(located.record, code, words))
-    return items, list(words.numbers)
+        items.append(_item(located.record, code, functools.partial(_words_of, read)))
+    return items, list(numbers)
 
 
 def without_focus(record: Record) -> Record | None:
@@ -221,58 +223,41 @@ def without_focus(record: Record) -> Record | None:
     return record
 
 
-class _Words:
-    """Words, numbered as they occur.
-
-    Attributes:
-        numbers: of each word.
-    """
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-        # The members of a pair share most texts, and so do a context and its ablation.
-        self._of_text = functools.lru_cache(_MOST_TEXTS)(self._numbers_in)
-
-    def of(self, value: Json) -> list[int]:
-        """Return the words of any JSON value, keys and numbers too, without case."""
-        rest, words = [value], []
-        while rest:
-            item = rest.pop()
-            if isinstance(item, dict):
-                rest += [*item, *item.values()]
-            elif isinstance(item, list):
-                rest += item
-            elif item is not None:
-                words += self._of_text(item if isinstance(item, str) else dumps(item))
-        return words
-
-    def counted(self, value: Json) -> IntArray:
-        """Return (2, n) numbers of the words of a value, ascending, and how often each occurs."""
-        # numpy's `unique` takes five times as long for so few words.
-        counts = sorted(Counter(self.of(value)).items())
-        return np.array(counts, dtype=np.int64).reshape(-1, 2).T
-
-    def _numbers_in(self, text: str) -> list[int]:
-        numbers = self.numbers
-        return [numbers.setdefault(word, len(numbers)) for word in _WORD.findall(text.casefold())]
+def _words_of_text(numbers: dict[str, int], text: str) -> list[int]:
+    """Return the words of a text without case; new ones get the next numbers."""
+    return [numbers.setdefault(word, len(numbers)) for word in _WORD.findall(text.casefold())]
 
 
-def _item(record: Record, source_family: int, words: _Words) -> WordItem:
-    field = record.field
-    read: dict[View, Json] = {"question": field.instructions, "full context": record.state}
-    ablated = without_focus(record)
+def _words_of(read: Callable[[str], list[int]], value: Json) -> list[int]:
+    """Return the words of any JSON value, keys and numbers too."""
+    rest, words = [value], []
+    while rest:
+        item = rest.pop()
+        if isinstance(item, dict):
+            rest += [*item, *item.values()]
+        elif isinstance(item, list):
+            rest += item
+        elif item is not None:
+            words += read(item if isinstance(item, str) else dumps(item))
+    return words
+
+
+def _item(record: Record, source_family: int, words: Callable[[Json], list[int]]) -> WordItem:
+    field, ablated = record.field, without_focus(record)
+    views: dict[View, Json] = {"question": field.instructions, "full context": record.state}
     if ablated is not None:
-        read["ablated context"] = ablated.state
+        views["ablated context"] = ablated.state
     words_of = tuple(
         {
-            "key": frozenset(words.of(answer.key)),
-            "description": frozenset(words.of(answer.description)),
+            "key": frozenset(words(answer.key)),
+            "description": frozenset(words(answer.description)),
         }
         for answer in field.answers
     )
-    question: list[Json] = [field.kind, field.instructions]
-    for choice in field.answers:
-        question += [choice.key, choice.description]
+    # numpy's `unique` takes five times as long for so few words.
+    counts = {view: sorted(Counter(words(value)).items()) for view, value in views.items()}
+    texts = [text for answer in field.answers for text in (answer.key, answer.description)]
+    question: list[Json] = [field.kind, field.instructions, *texts]
     return WordItem(
         kind=field.kind,
         source_family=source_family,
@@ -280,8 +265,10 @@ def _item(record: Record, source_family: int, words: _Words) -> WordItem:
         keys=tuple(answer.key for answer in field.answers),
         words_of=words_of,
         lengths=tuple(len(answer.description or answer.key) for answer in field.answers),
-        words={view: words.counted(value) for view, value in read.items()},
-        texts={view: _digest([*question, value]) for view, value in read.items()},
+        words={
+            view: np.array(pairs, dtype=np.int64).reshape(-1, 2).T for view, pairs in counts.items()
+        },
+        texts={view: _digest([*question, value]) for view, value in views.items()},
     )
 
 
@@ -313,67 +300,52 @@ def candidate_clues(items: Sequence[WordItem], words: Sequence[str], view: View)
 
     parts: tuple[View, ...] = ("question",) if view == "question" else ("question", view)
     with step("Clues", 1 + len(parts)):
-        blocks = [
-            _plain(items, words, parts),
-            *(_cross_words(items, words, part) for part in parts),
+        columns: dict[_Named, int] = {}
+        rows = [
+            [columns.setdefault(clue, len(columns)) for clue in clues]
+            for item in tracked(items, "Finding clues", "records", counts=1)
+            for clues in _plain_clues(item, words, parts)
         ]
-    matrix = sp.hstack([block.matrix for block in blocks], format="csr", dtype=np.float32)
-    return Clues(sp.csr_array(matrix), [name for block in blocks for name in block.names])
+        crossed = [_cross_words(items, words, part) for part in parts]
+    blocks = [_matrix(rows, len(columns), 1.0), *(clues.matrix for clues in crossed)]
+    names = [name for _, name in columns]
+    matrix = sp.csr_array(sp.hstack(blocks, format="csr", dtype=np.float32))
+    return Clues(matrix, names + [name for clues in crossed for name in clues.names])
 
 
-def _plain(items: Sequence[WordItem], words: Sequence[str], parts: Sequence[View]) -> Clues:
-    """Return the clues that are not crossed, most of them by kind of question."""
-    columns: dict[_Named, int] = {}
-    rows = []
-    for item in tracked(items, "Finding clues", "records", counts=1):
-        every = [
-            _answer_clues(item, words),
-            *(_shared_word_clues(item, words, part) for part in parts),
-        ]
-        for clues in zip(*every, strict=True):
-            named = [clue for some in clues for clue in some]
-            rows.append([columns.setdefault(clue, len(columns)) for clue in named])
-    return Clues(_matrix(rows, len(columns), 1.0), [name for _, name in columns])
-
-
-def _answer_clues(item: WordItem, words: Sequence[str]) -> Iterator[list[_Named]]:
-    """Yield the clues of each answer that no text is needed for: (scope, name)."""
-    lengths = item.lengths
-    for place, own in enumerate(item.own_words()):
+def _plain_clues(item: WordItem, words: Sequence[str], parts: Sequence[View]) -> list[list[_Named]]:
+    """Return the clues of each answer that are not crossed, (scope, name), most of them by kind."""
+    lengths, every_own = item.lengths, item.own_words()
+    named: list[list[_Named]] = []
+    for place, own in enumerate(every_own):
         clues = [(f"{item.kind} of {len(lengths)}", f"position {place + 1}")]
         if lengths.count(lengths[place]) == 1:
-            if lengths[place] == max(lengths):
-                clues.append((item.kind, "the longest answer"))
-            if lengths[place] == min(lengths):
-                clues.append((item.kind, "the shortest answer"))
-        yield clues + [("", f"{_quoted(words[word])} in the answer") for word in sorted(own)]
-
-
-def _shared_word_clues(item: WordItem, words: Sequence[str], part: View) -> Iterator[list[_Named]]:
-    """Yield the clues of each answer that lie in its words standing in a text: (scope, name)."""
-    counts = dict(zip(*item.words[part].tolist(), strict=True))
-    every_own = item.own_words()
-    shares = [len(own & counts.keys()) / max(1, len(own)) for own in every_own]
-    named: list[list[_Named]] = [[] for _ in every_own]
-    for what in ("key", "description"):
-        parts = [
-            own & words_of[what] for own, words_of in zip(every_own, item.words_of, strict=True)
-        ]
-        times = [min((counts.get(word, 0) for word in some), default=0) for some in parts]
-        for clues, some, n in zip(named, parts, times, strict=True):
-            if some & counts.keys():
-                clues.append((item.kind, f"a word of the answer's {what} in the {part}"))
-            if n > 0:
-                clues.append((item.kind, f"the answer's {what} in the {part}"))
-            if n > min(times):
-                clues.append(
-                    (item.kind, f"the answer's {what} more often than others in the {part}")
-                )
-    for clues, own, share in zip(named, every_own, shares, strict=True):
-        if share == max(shares) and shares.count(share) == 1:
-            clues.append((item.kind, f"the most words shared with the {part}"))
-        both = sorted(own & counts.keys())
-        yield clues + [("", f"{_quoted(words[word])} in answer and {part}") for word in both]
+            for name, end in (("longest", max(lengths)), ("shortest", min(lengths))):
+                clues += [(item.kind, f"the {name} answer")] if lengths[place] == end else []
+        named.append(
+            clues + [("", f"{_quoted(words[word])} in the answer") for word in sorted(own)]
+        )
+    for part in parts:
+        counts = dict(zip(*item.words[part].tolist(), strict=True))
+        for what in ("key", "description"):
+            of_answers = [
+                own & words_of[what] for own, words_of in zip(every_own, item.words_of, strict=True)
+            ]
+            times = [min((counts.get(word, 0) for word in own), default=0) for own in of_answers]
+            for clues, own, n in zip(named, of_answers, times, strict=True):
+                told = {
+                    f"a word of the answer's {what} in the {part}": bool(own & counts.keys()),
+                    f"the answer's {what} in the {part}": n > 0,
+                    f"the answer's {what} more often than others in the {part}": n > min(times),
+                }
+                clues += [(item.kind, name) for name, is_there in told.items() if is_there]
+        shares = [len(own & counts.keys()) / max(1, len(own)) for own in every_own]
+        for clues, own, share in zip(named, every_own, shares, strict=True):
+            if share == max(shares) and shares.count(share) == 1:
+                clues.append((item.kind, f"the most words shared with the {part}"))
+            both = sorted(own & counts.keys())
+            clues += [("", f"{_quoted(words[word])} in answer and {part}") for word in both]
+    return named
 
 
 def _cross_words(items: Sequence[WordItem], words: Sequence[str], part: View) -> Clues:
@@ -523,6 +495,20 @@ class AnswerWords:
     wrong: int
     p_value: float
 
+    @property
+    def tells_the_answer(self) -> bool:
+        """Whether the right answer is named far more often than by chance, and than wrong ones."""
+        net_share = (self.right - self.wrong) / max(1, self.records)
+        return net_share > _NET_SHARE_OF_ANSWER_WORDS and self.p_value < _LEVEL
+
+    def __str__(self) -> str:
+        right, wrong = self.right / self.records, self.wrong / self.records
+        return (
+            f"{right:.1%} of {self.records:,} contexts have the words of the right answer's "
+            f"{self.part} and of no other, {wrong:.1%} those of a wrong answer alone; exact p "
+            f"against chance {self.p_value:.1g}"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Shortcuts:
@@ -543,6 +529,16 @@ class Shortcuts:
     source_families: int
     not_ablated: int
     answer_words: tuple[AnswerWords, ...] = ()
+
+    @property
+    def scope(self) -> str:
+        """What was read, in words with counts."""
+        every = (
+            f", drawn from {self.records_in_all:,}" if self.records < self.records_in_all else ""
+        )
+        left_out = f"; {self.not_ablated:,} without ablation" if self.not_ablated else ""
+        families = f"{self.source_families:,} source families"
+        return f"{self.records:,} records of {families}{every}{left_out}"
 
     @property
     def text(self) -> str:
@@ -600,18 +596,19 @@ def check_shortcuts(
             with step(view, 2, counts=1):
                 probes.append(_probe(items, words, view))
     place = Place(", ".join(file.name for file in index.files))
-    *without_evidence, full = ((probe, _verdict(probe)) for probe in probes)
-    for probe, code in without_evidence:
-        if code is not None:
-            findings.add(code, place, "no accuracy above the baseline", _found(probe))
-    if full[1] is not None and not any(code for _, code in without_evidence):
-        expected = f"a gain of {_GAIN_OF_CONTEXT_WORDS:.0%} at most"
-        findings.add(full[1], place, expected, _found(full[0]))
+    is_found = False
+    for probe in probes:  # the full context last: a gain is expected there
+        code, with_evidence = _verdict(probe), probe.view == "full context"
+        if code is not None and not (with_evidence and is_found):
+            limit = f"a gain of {_GAIN_OF_CONTEXT_WORDS:.0%} at most"
+            expected = limit if with_evidence else "no accuracy above the baseline"
+            findings.add(code, place, expected, _found(probe))
+            is_found = True
     answer_words = tuple(_answer_words(items, part) for part in ("key", "description"))
     for named in answer_words:
-        if _tell_the_answer(named):
+        if named.tells_the_answer:
             expected = "contexts that name wrong answers as often as the right one"
-            findings.add("answer-in-context", place, expected, _name_words(named))
+            findings.add("answer-in-context", place, expected, str(named))
     measured = Shortcuts(
         probes=tuple(probes),
         records=len(items),
@@ -621,7 +618,7 @@ def check_shortcuts(
         answer_words=answer_words,
     )
     skipped = "one source" if measured.source_families == 1 else None
-    return findings.result(_scope(measured), measured, skipped=skipped)
+    return findings.result(measured.scope, measured, skipped=skipped)
 
 
 def _sample(frame: pl.DataFrame, max_records: int, rng: np.random.Generator) -> list[int]:
@@ -791,20 +788,6 @@ def _answer_words(items: Sequence[WordItem], part: Literal["key", "description"]
     return AnswerWords(part, len(items), right, len(chances) - right, p_value)
 
 
-def _tell_the_answer(words: AnswerWords) -> bool:
-    net_share = (words.right - words.wrong) / max(1, words.records)
-    return net_share > _NET_SHARE_OF_ANSWER_WORDS and words.p_value < _LEVEL
-
-
-def _name_words(words: AnswerWords) -> str:
-    right, wrong = (count / words.records for count in (words.right, words.wrong))
-    return (
-        f"{right:.1%} of {words.records:,} contexts have the words of the right answer's "
-        f"{words.part} and of no other, {wrong:.1%} those of a wrong answer alone; exact p against "
-        f"chance {words.p_value:.1g}"
-    )
-
-
 def _found(probe: Probe) -> str:
     gain = probe.gain
     ends = f"{gain.low:.0%} to {gain.high:.0%}"
@@ -815,15 +798,6 @@ def _found(probe: Probe) -> str:
         f"baseline {probe.baseline:.1%}, the ceiling {probe.ceiling:.1%}; normalised gain "
         f"{gain.value:.0%} ({ends}); words: {', '.join(probe.telling)}"
     )
-
-
-def _scope(measured: Shortcuts) -> str:
-    sampled = ""
-    if measured.records < measured.records_in_all:
-        sampled = f", drawn from {measured.records_in_all:,}"
-    left_out = f"; {measured.not_ablated:,} without ablation" if measured.not_ablated else ""
-    families = f"{measured.source_families:,} source families"
-    return f"{measured.records:,} records of {families}{sampled}{left_out}"
 
 
 def _run(context: DataContext, findings: Collector) -> CheckResult:

@@ -56,11 +56,13 @@ def test_a_folder_with_and_without_its_manifest(folder: Path, tmp_path: Path) ->
 
 def test_files_by_name_are_sorted_by_role(folder: Path) -> None:
     evaluation, train = [folder / "holdout.jsonl"], [folder / "train.jsonl"]
-    source = DatasetSource.of_files(train, evaluation, None)
+    source = DatasetSource.of_paths([], train=train, evaluation=evaluation)
     assert files(source) == [WHOLE[0], WHOLE[2]]
     assert (source.manifest, source.manifest_missing) == (None, None)
-    assert DatasetSource.of_files(train, [], folder / "manifest.json").manifest is not None
-    joined = DatasetSource.of_folder(folder).joined_by([folder / "x.jsonl"], [folder / "y.jsonl"])
+    assert DatasetSource.of_paths([], folder / "manifest.json", train=train).manifest is not None
+    joined = DatasetSource.of_paths(
+        [folder], train=[folder / "x.jsonl"], evaluation=[folder / "y.jsonl"]
+    )
     assert files(joined) == [
         WHOLE[0], ("x.jsonl", "train"), WHOLE[1], WHOLE[2], ("y.jsonl", "eval")
     ]  # fmt: skip
@@ -106,7 +108,7 @@ def test_a_file_that_changed(folder: Path, digests: object, changed: bool) -> No
         digests = {path.name: sha256(path.read_bytes()).hexdigest()}
     value = json.loads((folder / "manifest.json").read_bytes()) | {"file_sha256": digests}
     (folder / "m.json").write_text(json.dumps(value))
-    source = DatasetSource.of_files([], [path], folder / "m.json")
+    source = DatasetSource.of_paths([], folder / "m.json", evaluation=[path])
     assert source.has_changed(DataFile(path.name, "eval", path)) is changed
     assert not DatasetSource((), None).has_changed(source.files[0])
 
@@ -120,7 +122,7 @@ def test_what_a_context_lacks(folder: Path, tmp_path: Path) -> None:
     assert context.collector("schema").keep == 2
     assert DataAuditSettings().seed == 0
     empty = write_jsonl(tmp_path / "x.jsonl", [])
-    source = DatasetSource.of_files([empty], [], None)
+    source = DatasetSource.of_paths([], train=[empty])
     bare = DataContext.read(source, DataAuditSettings())
     assert_says(bare.lacks("records"), "no record", "read")
     assert bare.lacks("manifest") == "no --manifest given"

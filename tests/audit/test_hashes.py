@@ -89,7 +89,8 @@ def test_values_of_another_type(folder: Path, changes: dict[str, Any], text: str
     path = folder / "other.json"
     path.write_text(json.dumps(value))
     files = [folder / "train.jsonl"], [folder / "holdout.jsonl"]
-    result = result_of(DatasetSource.of_files(*files, path))
+    source = DatasetSource.of_paths([], path, train=files[0], evaluation=files[1])
+    result = result_of(source)
     assert {(code, place) for code, place, _ in findings_of(result)} == {
         ("manifest-malformed", "other.json")
     }
@@ -116,7 +117,7 @@ def test_facts_of_one_file_need_one_file(
         value["train_sha256"] = "0" * 64
     path = folder / "other.json"
     path.write_text(json.dumps(value))
-    result = result_of(DatasetSource.of_files(train, evaluation, path))
+    result = result_of(DatasetSource.of_paths([], path, train=train, evaluation=evaluation))
     malformed = [item for item in result.findings if item.code == "manifest-malformed"]
     assert [(item.expected.partition(":")[0], item.actual) for item in malformed] == [
         (key, f"{n} such files") for key, n in expected
@@ -164,13 +165,13 @@ def test_files_that_the_manifest_does_not_name(folder: Path, tmp_path_factory: A
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     more = write_jsonl(elsewhere / "more.jsonl", [record("x", split="train")])
     near = write_jsonl(folder / "near.jsonl", [record("y", split="train")])
-    source = DatasetSource.of_folder(folder).joined_by([more], [])
+    source = DatasetSource.of_paths([folder], train=[more])
     result = result_of(source)
     digest = {path: sha256(path.read_bytes()).hexdigest() for path in (more, near)}
     reported = [(code, Path(place).name, text) for code, place, text in findings_of(result)]
     assert ("file-not-in-manifest", "more.jsonl", f"none; the file has {digest[more]}") in reported
     assert [name for code, name, text in reported if "was not audited" in text] == ["near.jsonl"]
-    both = DatasetSource.of_folder(folder).joined_by([near], [])
+    both = DatasetSource.of_paths([folder], train=[near])
     assert ("file-unhashed", "near.jsonl", f"none; the file has {digest[near]}") in [
         (code, Path(place).name, text) for code, place, text in findings_of(result_of(both))
     ]
@@ -182,7 +183,9 @@ def test_files_elsewhere_are_known_by_their_names(folder: Path, tmp_path_factory
     copies = [elsewhere / name for name in ("train.jsonl", "holdout.jsonl")]
     for copy in copies:
         copy.write_bytes((folder / copy.name).read_bytes())
-    source = DatasetSource.of_files(copies[:1], copies[1:], folder / "manifest.json")
+    source = DatasetSource.of_paths(
+        [], folder / "manifest.json", train=copies[:1], evaluation=copies[1:]
+    )
     assert findings_of(result_of(source)) == []
 
 
@@ -222,7 +225,8 @@ def test_roles_that_there_are(folder: Path) -> None:
     value = manifest(folder) | {"roles": {"train.jsonl": "train", "holdout.jsonl": "teach"}}
     path.write_text(json.dumps(value))
     files = [folder / "train.jsonl"], [folder / "holdout.jsonl"]
-    (finding,) = result_of(DatasetSource.of_files(*files, path)).findings
+    source = DatasetSource.of_paths([], path, train=files[0], evaluation=files[1])
+    (finding,) = result_of(source).findings
     assert finding.code == "manifest-malformed"
     assert_says(finding.expected, "roles among", "train", "eval")
 

@@ -140,7 +140,8 @@ def test_a_manifest_elsewhere_is_held_against_what_is_audited(tmp_path: Path) ->
 
     def tampered() -> tuple[bool, bool]:
         of_folder = audit_data(DatasetSource.of_folder(untrusted, manifest), only)
-        of_files = audit_data(DatasetSource.of_files(*files, manifest), only)
+        source = DatasetSource.of_paths([], manifest, train=files[0], evaluation=files[1])
+        of_files = audit_data(source, only)
         return bool(of_folder.tampering), bool(of_files.tampering)
 
     assert tampered() == (False, False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +14,8 @@ from transformers import AutoTokenizer
 from pact_eval.audit import lengths as lengths_check
 from pact_eval.audit.context import DataAuditSettings, DatasetSource, NamedTokenizer
 from pact_eval.audit.dataset import audit_data
-from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.lengths import Lengths, check_lengths
-from pact_eval.data.files import DataFile
-from pact_eval.data.index import index_of_records
+from pact_eval.audit.findings import CheckResult
+from pact_eval.audit.lengths import Lengths
 from pact_eval.data.records import read_records
 from pact_eval.errors import PromptError
 from pact_eval.prompts.encoding import Encoder
@@ -42,18 +39,13 @@ def test_lengths_against_the_prompts_themselves(tmp_path: Path) -> None:
     assert [finding.place.line for finding in check.findings] == too_long
 
 
-def checked(folder: Path, states: list[str], **settings: Any) -> CheckResult:
+def checked(folder: Path, states: list[str]) -> CheckResult:
     rows = [record(f"f{number}-base", state=state) for number, state in enumerate(states)]
     path = write_jsonl(folder / "train.jsonl", rows)
-    index = index_of_records([DataFile("train.jsonl", "train", path)])
-    return check_lengths(
-        index,
-        Collector("lengths", 50),
-        tokenizer=AutoTokenizer.from_pretrained(MODEL),
-        name="tiny",
-        contract=NIMBLE,
-        **settings,
-    )
+    tokenizer = NamedTokenizer("tiny", AutoTokenizer.from_pretrained(MODEL))
+    settings = DataAuditSettings(only=("lengths",), tokenizer=tokenizer)
+    (check,) = audit_data(DatasetSource.of_paths([path]), settings).checks
+    return check
 
 
 def findings_of(result: CheckResult) -> list[tuple[str, int | None, str]]:

@@ -63,7 +63,7 @@ def test_a_registered_check_is_in_the_result_the_json_and_the_table(tmp_path: Pa
 
 def test_a_check_whose_needs_are_missing_is_skipped_with_the_reason(tmp_path: Path) -> None:
     folder = healthy(families=2).write(tmp_path)
-    source = DatasetSource.of_files([folder / "train.jsonl"], [], None)
+    source = DatasetSource.of_paths([], train=[folder / "train.jsonl"])
     audit = audit_data(source, DataAuditSettings(only=("hashes", "lengths")))
     reasons = {check.check: check.skipped for check in audit.checks}
     assert reasons == {"hashes": "no --manifest given", "lengths": "no --tokenizer given"}

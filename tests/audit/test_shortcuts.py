@@ -23,7 +23,6 @@ from pact_eval.audit.shortcuts import AnswerWords, Probe, Shortcuts, check_short
 from pact_eval.audit.shortcuts import _found as found_text
 from pact_eval.audit.shortcuts import _most_frequent as most_frequent
 from pact_eval.audit.shortcuts import _most_telling as most_telling
-from pact_eval.audit.shortcuts import _scope as scope
 from pact_eval.audit.shortcuts import _share as share_of
 from pact_eval.audit.shortcuts import _verdict as verdict
 from pact_eval.data.files import DataFile
@@ -513,8 +512,8 @@ def test_every_boundary_of_a_finding(
 
 def test_the_scope_counts_what_was_read() -> None:
     counted = "1,000 records of 2 source families"
-    assert scope(Shortcuts((), 1_000, 1_000, 2, 0)) == counted
-    sampled = scope(Shortcuts((), 1_000, 2_000, 2, 30))
+    assert Shortcuts((), 1_000, 1_000, 2, 0).scope == counted
+    sampled = Shortcuts((), 1_000, 2_000, 2, 30).scope
     assert sampled.startswith(f"{counted}, ")
     assert_says(sampled, "drawn from 2,000; ", "30 without ablation")
 
@@ -612,7 +611,7 @@ def test_every_boundary_of_named_answers(
     right: int, wrong: int, records: int, p_value: float, expected: bool
 ) -> None:
     words = AnswerWords("key", records, right, wrong, p_value)
-    assert shortcuts._tell_the_answer(words) is expected
+    assert words.tells_the_answer is expected
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def leaking(home: Path) -> DatasetSource:
     names = [f"f{n}-{variant}" for n in range(4) for variant in ("base", "counterfactual")]
     train = write_jsonl(home / "train.jsonl", [record(name) for name in names])
     evaluation = write_jsonl(home / "eval.jsonl", [record(name) for name in names[:2]])
-    return DatasetSource.of_files((train,), (evaluation,), None)
+    return DatasetSource.of_paths([], train=(train,), evaluation=(evaluation,))
 
 
 def shown(check: CheckResult) -> tuple[Any, ...]:

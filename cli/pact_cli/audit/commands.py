@@ -141,24 +141,12 @@ def data(
         seed=bootstrap_seed,
         tokenizer=None if tokenizer is None else _tokenizer(tokenizer),
     )
-    source = replace(_source(folder, train, eval_, manifest), reading=reading)
-    audit = audit_data(source, settings)
+    paths = [] if folder is None else [folder]
+    source = DatasetSource.of_paths(paths, manifest, train=train, evaluation=eval_)
+    audit = audit_data(replace(source, reading=reading), settings)
     presenter = present_data_audit(audit, fail_on)
     emit(presenter, full=full)
     exit_with(audit.checks, fail_on, tampered=audit.tampering is not None, all_wanted=bool(only))
-
-
-def _source(
-    folder: Path | None,
-    train: tuple[Path, ...],
-    evaluation: tuple[Path, ...],
-    manifest: Path | None,
-) -> DatasetSource:
-    if folder is None:
-        return DatasetSource.of_files(train, evaluation, manifest)
-    if folder.is_file():
-        return DatasetSource.of_paths([folder], manifest).joined_by(train, evaluation)
-    return DatasetSource.of_folder(folder, manifest).joined_by(train, evaluation)
 
 
 def _tokenizer(folder: Path) -> NamedTokenizer:

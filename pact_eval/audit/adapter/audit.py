@@ -36,7 +36,6 @@ from pact_eval.audit.near_duplicates import ContextVectors, Groups, Pairs, add_p
 from pact_eval.custody import (
     LEARNT,
     TRAINING_RECORD,
-    TrainingRecord,
     are_hashed,
     hashes_of,
     record_faults,
@@ -103,16 +102,8 @@ class MeasuredOverlap:
         return f"{self.learnt_families:,} of them in the training; {texts}"
 
 
-def check_overlap(
-    record: TrainingRecord, paths: Sequence[Path], collector: Collector, *, threshold: float
-) -> CheckResult:
-    """Compare data with a training record.
-
-    Args:
-        record: what the adapter was trained and selected on.
-        paths: dataset files, and folders of them; see `data_files`.
-        collector: of the check "overlap".
-        threshold: cosine from which two contexts are near duplicates, in (0, 1].
+def check_overlap(context: AdapterContext, collector: Collector) -> CheckResult:
+    """Compare the data of the context, files and folders, with its training record.
 
     Returns:
         The result, with an `MeasuredOverlap` as `measured`, and one leak per file for evaluation.
@@ -120,6 +111,9 @@ def check_overlap(
     Raises:
         InputError: a folder or file cannot be read.
     """
+    record, paths, threshold = context.training, context.data, context.near_duplicate
+    if record is None:
+        return collector.result("", skipped=f"no {TRAINING_RECORD} that can be read")
     roles = [record.roles[role] for role in LEARNT if role in record.roles]
     learnt_files = [file for data in roles for file in data.files]
     index = build_index(data_files(paths, {file.sha256 for file in learnt_files}))
@@ -205,17 +199,10 @@ def _near_duplicates(
     return Pairs(rows[nearest.row], rows[nearest.other], nearest.cosine)
 
 
-def _run_overlap(context: AdapterContext, collector: Collector) -> CheckResult:
-    if context.training is None:
-        return collector.result("", skipped=f"no {TRAINING_RECORD} that can be read")
-    threshold = context.near_duplicate
-    return check_overlap(context.training, context.data, collector, threshold=threshold)
-
-
 OVERLAP: Final[Check[AdapterContext]] = Check(
     name="overlap",
     question="Was the adapter trained or selected on the data to evaluate with?",
-    run=_run_overlap,
+    run=check_overlap,
     needs=("data",),
     codes={
         "trained-family": ("error", "The adapter was trained or selected on a family."),

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -107,13 +107,13 @@ class NamedBase:
             name is inside the adapter: whoever made the adapter put it there.
     """
 
-    model: str | None
-    file: str
-    revision: str | None
-    weights_sha256: Json
-    others: Mapping[str, str]
-    folder: Path | None
-    is_brought: bool
+    model: str | None = None
+    file: str = ADAPTER_CONFIG
+    revision: str | None = None
+    weights_sha256: Json = None
+    others: Mapping[str, str] = field(default_factory=dict)
+    folder: Path | None = None
+    is_brought: bool = False
 
 
 def named_base(
@@ -145,24 +145,11 @@ def named_base(
     )
 
 
-def check_base(
-    base: NamedBase,
-    named_folder: Path | None,
-    lora: LoraTensors | None,
-    settings: LoraSettings | None,
-    collector: Collector,
-) -> CheckResult:
-    """Check that the base is identified, and that the adapter's modules and shapes fit it.
-
-    Args:
-        base: the base that the adapter names.
-        named_folder: the folder of a base to check instead; or None.
-        lora: the adapter's tensors, or None if they cannot be read.
-        settings: its configuration, or None if it cannot be read.
-        collector: of the check "base".
-    """
+def check_base(context: AdapterContext, collector: Collector) -> CheckResult:
+    """Check that the base is identified, and that the adapter's modules and shapes fit it."""
+    base, named_folder, lora = context.base, context.base_model, context.lora
     _check_name(base, named_folder, collector)
-    folder = named_folder or base.folder
+    folder = context.base_folder
     scope, has_named_hash, weights = "the base's name", False, None
     if folder is not None:
         scope = shown(os.path.normpath(folder))
@@ -183,7 +170,7 @@ def check_base(
         return collector.result(f"{len(weights):,} weights of {scope}")
     is_shell, has_conv1d = _model_kind(folder)
     loaded = _as_loaded(weights, lora.modules, shell=is_shell is not False)
-    _check_fit(lora, settings or LoraSettings(), loaded, has_conv1d, collector)
+    _check_fit(lora, context.settings or LoraSettings(), loaded, has_conv1d, collector)
     return collector.result(
         f"{len(lora.modules):,} modules against {len(weights):,} weights of {scope}"
     )
@@ -421,9 +408,7 @@ def _model_kind(folder: Path) -> tuple[bool | None, bool | None]:
 BASE: Final[Check[AdapterContext]] = Check(
     name="base",
     question="Does it fit the base model that it names?",
-    run=lambda context, collector: check_base(
-        context.base, context.base_model, context.lora, context.settings, collector
-    ),
+    run=check_base,
     codes={
         "base-unusable": ("error", "The base model's folder has no weights that can be read."),
         "base-differs": ("error", "The base's weights do not have the hash that is named."),

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from typing import Final, Literal, get_args
 
 from pact_eval._json import Json, dumps
-from pact_eval.audit.adapter.audit import AdapterAudit, AdapterFacts
+from pact_eval.audit.adapter.audit import AdapterAudit
 from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.adapter.tensors import is_readable, relative_difference
-from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG, TensorInfo
+from pact_eval.models import ADAPTER_WEIGHTS
 
 Topic = Literal["fact", "adapter_config.json", "schema_config.json", "file"]
 
+_TOPICS: Final[tuple[Topic, ...]] = get_args(Topic)
 # PEFT keeps these as sets and saves them in any order.
 _UNORDERED = ("target_modules", "exclude_modules", "modules_to_save")
 
@@ -91,104 +91,78 @@ def compare_adapters(left: AdapterAudit, right: AdapterAudit) -> AdapterComparis
 
     Examples:
         >>> import tempfile
+        >>> from pathlib import Path
         >>> from pact_eval.audit.adapter.audit import audit_adapter
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     audit = audit_adapter(Path(folder), keep=20)
         ...     compare_adapters(audit, audit)
         AdapterComparison(differences=(), weights=None)
     """
-    facts = _rows("fact", _facts(left.facts), _facts(right.facts))
-    configs = _rows(ADAPTER_CONFIG, _texts(left.config), _texts(right.config))
-    schemas = _rows(SCHEMA_CONFIG, _texts(left.schema_config), _texts(right.schema_config))
-    files = _rows("file", _files(left.facts), _files(right.facts))
-    return AdapterComparison((*facts, *configs, *schemas, *files), _compare_weights(left, right))
+    lefts, rights = _described(left), _described(right)
+    places = sorted({**lefts, **rights}, key=lambda place: _TOPICS.index(place[0]))
+    differences = (
+        AdapterDifference(topic, shown(name), lefts.get((topic, name)), rights.get((topic, name)))
+        for topic, name in places
+        if lefts.get((topic, name)) != rights.get((topic, name))
+    )
+    return AdapterComparison(tuple(differences), _compare_weights(left, right))
 
 
-def _rows(
-    topic: Topic, left: Mapping[str, str], right: Mapping[str, str]
-) -> Iterator[AdapterDifference]:
-    for name in dict.fromkeys([*left, *right]):
-        if left.get(name) != right.get(name):
-            yield AdapterDifference(topic, shown(name), left.get(name), right.get(name))
-
-
-def _facts(facts: AdapterFacts) -> dict[str, str]:
-    """Return what is derived; what the configurations say is compared there."""
+def _described(audit: AdapterAudit) -> dict[tuple[Topic, str], str]:
+    """Return derived facts, both configurations and the hashes of all files, as texts."""
+    facts = audit.facts
     named: dict[str, Json] = {
         "scale": facts.scale,
-        "dtypes": ", ".join(sorted(facts.dtypes)) if facts.dtypes is not None else None,
+        "dtypes": None if facts.dtypes is None else ", ".join(sorted(facts.dtypes)),
         "modules": facts.n_modules,
         "layers": facts.n_layers,
         "parameters": facts.n_parameters,
         "base model": facts.base_model,
         "base revision": facts.base_revision,
     }
-    return {name: _text(value) for name, value in named.items() if value is not None}
-
-
-def _texts(config: Mapping[str, Json] | None) -> dict[str, str]:
-    return {key: _text(_sort_lists(key, value)) for key, value in (config or {}).items()}
-
-
-def _sort_lists(key: str, value: Json) -> Json:
-    if key in _UNORDERED and isinstance(value, list):
-        return sorted(value, key=_text)
-    return value
+    described: dict[tuple[Topic, str], Json] = {
+        ("fact", name): value for name, value in named.items() if value is not None
+    }
+    for key, value in (audit.config or {}).items():
+        if key in _UNORDERED and isinstance(value, list):
+            value = sorted(value, key=_text)
+        described["adapter_config.json", key] = value
+    for key, value in (audit.schema_config or {}).items():
+        described["schema_config.json", key] = value
+    for file in facts.files:
+        described["file", file.name] = file.sha256 or "not opened"
+    return {place: _text(value) for place, value in described.items()}
 
 
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else dumps(value)
 
 
-def _files(facts: AdapterFacts) -> dict[str, str]:
-    return {file.name: file.sha256 or "not opened" for file in facts.files}
-
-
 def _compare_weights(left: AdapterAudit, right: AdapterAudit) -> WeightsComparison | None:
     if left.tensors is None or right.tensors is None:
         return None
-    lefts, rights = _by_name(left.tensors), _by_name(right.tensors)
+    lefts, rights = ({tensor.name: tensor for tensor in of} for of in (left.tensors, right.tensors))
     shared = [name for name in lefts if name in rights]
-    reshaped = tuple(name for name in shared if lefts[name].shape != rights[name].shape)
-    pairs = [(lefts[name], rights[name]) for name in shared if name not in set(reshaped)]
+    alike = [name for name in shared if lefts[name].shape == rights[name].shape]
     identical = left.facts.weights_sha256 == right.facts.weights_sha256
-    folders = left.folder, right.folder
-    apart = {} if identical else _differences(folders, pairs)
-    finite = {name: value for name, value in apart.items() if not math.isnan(value)}
-    compared = len(pairs) if identical else len(finite)
-    largest = max(finite, key=lambda name: finite[name], default=None)
+    left_path, right_path = (audit.folder / ADAPTER_WEIGHTS for audit in (left, right))
+    apart: dict[str, float] = {}
+    for name in () if identical else alike:
+        one, other = lefts[name], rights[name]
+        with suppress(OSError, ValueError):  # it was cut short since it was audited
+            if is_readable(one) and is_readable(other):
+                apart[name] = relative_difference(left_path, one, right_path, other)
+    apart = {name: value for name, value in apart.items() if not math.isnan(value)}
+    compared = len(alike if identical else apart)
+    largest = max(apart.values(), default=0.0 if compared else math.nan)
     return WeightsComparison(
         identical_bytes=identical,
         only_left=tuple(name for name in lefts if name not in rights),
         only_right=tuple(name for name in rights if name not in lefts),
-        reshaped=reshaped,
+        reshaped=tuple(name for name in shared if lefts[name].shape != rights[name].shape),
         compared=compared,
-        different=sum(value > 0 for value in finite.values()),
-        not_compared=len(pairs) - compared,
-        largest_difference=finite[largest]
-        if largest is not None
-        else 0.0
-        if compared
-        else math.nan,
-        largest_name=largest if largest is not None and finite[largest] > 0 else None,
+        different=sum(value > 0 for value in apart.values()),
+        not_compared=len(alike) - compared,
+        largest_difference=largest,
+        largest_name=next((name for name in apart if apart[name] == largest > 0), None),
     )
-
-
-def _by_name(tensors: Iterable[TensorInfo]) -> dict[str, TensorInfo]:
-    return {tensor.name: tensor for tensor in tensors}
-
-
-def _differences(
-    folders: tuple[Path, Path], pairs: Iterable[tuple[TensorInfo, TensorInfo]]
-) -> dict[str, float]:
-    """Return the relative difference of each pair by name; NaN if it cannot be told."""
-    left_path, right_path = (folder / ADAPTER_WEIGHTS for folder in folders)
-    apart: dict[str, float] = {}
-    for left, right in pairs:
-        apart[left.name] = math.nan
-        if is_readable(left) and is_readable(right):
-            try:
-                apart[left.name] = relative_difference(left_path, left, right_path, right)
-            except (OSError, ValueError):  # it was cut short since it was audited
-                continue
-    return apart

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from pact_eval._choices import NEAR_DUPLICATE
+from pact_eval._choices import FINDINGS_KEPT, NEAR_DUPLICATE
 from pact_eval._json import Json
 from pact_eval.audit.adapter.base import NamedBase, named_base
 from pact_eval.audit.adapter.files import FileRecord, LoraSettings, list_files, read_settings, shown
@@ -47,7 +48,6 @@ class AdapterContext:
         schema_config: the parsed `schema_config.json`.
         tensors: the tensors of `adapter_model.safetensors`.
         settings: the configuration with types.
-        lora: the tensors by module.
         base: the base model that the adapter names.
         decision: what the decision files of transformers say, in this folder or the full model's.
         training: the training record of the adapter.
@@ -58,22 +58,21 @@ class AdapterContext:
     """
 
     folder: Path
-    base_model: Path | None
-    keep: int
-    files: tuple[FileRecord, ...]
-    config: Mapping[str, Json] | None
-    schema_config: Mapping[str, Json] | None
-    tensors: tuple[TensorInfo, ...] | None
-    settings: LoraSettings | None
-    lora: LoraTensors | None
-    base: NamedBase
-    decision: DecisionFiles | None
-    training: TrainingRecord | None
-    full_model: Path | None
-    unreadable: Mapping[str, str]
-    data: Sequence[Path]
-    near_duplicate: float
-    _collectors: dict[str, Collector] = field(repr=False)
+    base_model: Path | None = None
+    keep: int = FINDINGS_KEPT
+    files: tuple[FileRecord, ...] = ()
+    config: Mapping[str, Json] | None = None
+    schema_config: Mapping[str, Json] | None = None
+    tensors: tuple[TensorInfo, ...] | None = None
+    settings: LoraSettings | None = None
+    base: NamedBase = field(default_factory=NamedBase)
+    decision: DecisionFiles | None = None
+    training: TrainingRecord | None = None
+    full_model: Path | None = None
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    data: Sequence[Path] = ()
+    near_duplicate: float = NEAR_DUPLICATE
+    _collectors: Mapping[str, Collector] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(
@@ -131,7 +130,6 @@ class AdapterContext:
             schema_config=schema_config,
             tensors=tensors,
             settings=None if config is None else read_settings(config, collectors["config"]),
-            lora=None if tensors is None else group_tensors(tensors),
             base=base,
             decision=read(
                 DECISION_CONFIG,
@@ -145,6 +143,11 @@ class AdapterContext:
             near_duplicate=near_duplicate,
             _collectors=collectors,
         )
+
+    @cached_property
+    def lora(self) -> LoraTensors | None:
+        """The tensors by module."""
+        return None if self.tensors is None else group_tensors(self.tensors)
 
     @property
     def base_folder(self) -> Path | None:

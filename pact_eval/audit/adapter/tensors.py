@@ -122,12 +122,12 @@ def by_pattern(
         ({'model.layers.0.q_proj': 8}, ('k_proj',))
     """
     # A dot in a plain name matches only itself here; in PEFT it would match any character.
-    plain = [key for key in pattern if _PLAIN.fullmatch(key)]
-    regexes = [key for key in pattern if not _PLAIN.fullmatch(key)]
     ends = _names_by_end(names)
-    matches: dict[str, Iterable[str]] = {key: ends.get(key, ()) for key in plain}
-    matched = full_matches([ending(key) for key in regexes], names) if regexes else []
-    matches.update(zip(regexes, matched, strict=True))
+    matches: dict[str, Iterable[str]] = {key: ends.get(key, ()) for key in pattern}
+    regexes = [key for key in pattern if not _PLAIN.fullmatch(key)]
+    if regexes:
+        matched = full_matches([ending(key) for key in regexes], names)
+        matches.update(zip(regexes, matched, strict=True))
     values: dict[str, Value] = {}
     for key, value in pattern.items():
         for name in matches[key]:
@@ -385,24 +385,17 @@ def group_tensors(tensors: Iterable[TensorInfo]) -> LoraTensors:
     return LoraTensors(modules, tuple(others))
 
 
-def check_tensors(
-    path: Path,
-    lora: LoraTensors,
-    settings: LoraSettings | None,
-    *,
-    compare_layers: bool,
-    collector: Collector,
-) -> CheckResult:
+def check_tensors(context: AdapterContext, collector: Collector) -> CheckResult:
     """Check the pairs of factors, their targets and their numbers.
 
-    Args:
-        path: the safetensors file.
-        lora: its tensors.
-        settings: the configuration; without one, ranks and targets are not checked.
-        compare_layers: compare the targets with the modules, and the layers with one another; not
-            needed if the base model is at hand, which shows exactly what is missing.
-        collector: of the check "tensors".
+    Without a configuration, ranks and targets are not checked. If the base model is at hand, it
+    shows exactly what is missing; otherwise targets are compared with modules, and layers with one
+    another.
     """
+    lora, settings, base = context.lora, context.settings, context.base
+    if lora is None:
+        return context.failed_to_read(collector, "weights-damaged", ADAPTER_WEIGHTS)
+    compare_layers = context.base_model is None and (base.folder is None or base.is_brought)
     # Other wrappers of a model leave names in the keys: no base has such modules.
     keys = [tensor.name.removeprefix(PREFIX) for tensor in lora.others] + [*lora.modules]
     for wrapper in _WRAPPERS:
@@ -425,7 +418,7 @@ def check_tensors(
         _check_announced(lora, settings, collector)
     if compare_layers and settings is not None and not _picks_layers(settings):
         _check_layers([*lora.modules], collector)
-    _check_numbers(path, lora, scales, collector)
+    _check_numbers(context.folder / ADAPTER_WEIGHTS, lora, scales, collector)
     n_tensors, n_numbers = len(lora.tensors), sum(tensor.size for tensor in lora.tensors)
     scope = f"{n_tensors:,} tensors, {len(lora.modules):,} modules, {n_numbers:,} numbers"
     return collector.result(scope)
@@ -581,6 +574,11 @@ def _check_trained(
             collector.add("factor-zero", _WEIGHTS, "a factor with numbers", shown(module.name))
 
 
+_PLACE_IN_LAYER: Final = re.compile(
+    r"(?s)(?P<stack>.*?)\.(?P<layer>[0-9]{1,9})\.(?:(?P<block>.*)\.)?(?P<leaf>[^.]*)"
+)
+
+
 class LayerModule(NamedTuple):
     """A module's place in a stack of layers.
 
@@ -606,13 +604,10 @@ def layer_module(name: str) -> LayerModule | None:
         >>> layer_module("lm_head") is None
         True
     """
-    parts = name.split(".")
-    for index in range(1, len(parts) - 1):
-        number = parts[index]
-        if number.isascii() and number.isdigit() and len(number) < 10:
-            block = ".".join(parts[index + 1 : -1])
-            return LayerModule(".".join(parts[:index]), int(number), block, parts[-1])
-    return None
+    place = _PLACE_IN_LAYER.fullmatch(name)
+    if place is None:
+        return None
+    return LayerModule(place["stack"], int(place["layer"]), place["block"] or "", place["leaf"])
 
 
 def _check_layers(names: Sequence[str], collector: Collector) -> None:
@@ -649,23 +644,10 @@ def _picks_layers(settings: LoraSettings) -> bool:
     return "layer_replication" in settings.variants or any(map(str.isdigit, parts))
 
 
-def _run(context: AdapterContext, collector: Collector) -> CheckResult:
-    if context.lora is None:
-        return context.failed_to_read(collector, "weights-damaged", ADAPTER_WEIGHTS)
-    base = context.base
-    return check_tensors(
-        context.folder / ADAPTER_WEIGHTS,
-        context.lora,
-        context.settings,
-        compare_layers=context.base_model is None and (base.folder is None or base.is_brought),
-        collector=collector,
-    )
-
-
 TENSORS: Final[Check[AdapterContext]] = Check(
     name="tensors",
     question="Are all weights there, finite, and trained?",
-    run=_run,
+    run=check_tensors,
     needs=(ADAPTER_WEIGHTS,),
     codes={
         "weights-damaged": ("error", "The safetensors file is damaged or cut short."),

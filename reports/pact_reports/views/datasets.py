@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, cast
@@ -24,6 +24,14 @@ from pact_reports.table import Column, Line, Part, Table, columns_and_rows, tabl
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import file_json, to_json
 
+_KINDS: Final[tuple[FieldKind, ...]] = ("choice", "boolean", "score")
+_PURPOSE: Final[Mapping[Role, str]] = {
+    "train": "train",
+    "selection": "select checkpoints",
+    "calibration": "fit temperatures",
+    "eval": "report only",
+}
+
 
 def present_dataset_diff(difference: DatasetDiff, most: int = 20) -> Presenter:
     """Present a difference.
@@ -40,22 +48,30 @@ def present_dataset_diff(difference: DatasetDiff, most: int = 20) -> Presenter:
 
 
 def present_split(parts: Sequence[SplitPart]) -> Presenter:
-    """Present the parts."""
-    return Presenter(tables=lambda: [split_table(parts)], to_json=lambda: {"parts": to_json(parts)})
+    """Present the parts of a split: source families, records, pairs, kinds, role."""
+    layout = columns_and_rows(
+        parts,
+        (Column("file", "left"), lambda part: str(part.path)),
+        ("source families", lambda part: f"{len(part.source_families):,}"),
+        ("records", lambda part: f"{part.records:,}"),
+        ("pairs", lambda part: f"{part.families:,}"),
+        *((kind, lambda part, kind=kind: f"{part.kinds.get(kind, 0):,}") for kind in _KINDS),
+        (Column("role", "left"), lambda part: _PURPOSE[part.role]),
+    )
+    return Presenter(
+        tables=lambda: [Table("split", "", "", *layout)],
+        to_json=lambda: {"parts": to_json(parts)},
+    )
 
 
 def present_ablated_file(written: AblatedFile) -> Presenter:
     """Present a file of ablated contexts, and the pairs that have none."""
     counts = f"{written.records:,} ablated contexts of {written.families:,} families"
-
-    def remarks() -> Iterable[Line]:
-        error = RecordError(str(written.source), written.problems)
-        return (Line(line, unbroken=True) for line in error_text(error).splitlines())
-
+    error = RecordError(str(written.source), written.problems)
     return Presenter(
         tables=lambda: [Line(f"{counts} in {written.path}", unbroken=True)],
         to_json=lambda: {"ablated": to_json(written)},
-        remarks=remarks,
+        remarks=lambda: (Line(line, unbroken=True) for line in error_text(error).splitlines()),
         tool="pact-audit",
     )
 
@@ -73,19 +89,19 @@ def present_converted_file(written: ConvertedFile) -> Presenter:
             "sha256": written.facts.sha256,
             "labelled": labelled_json([written.data])[0],
         },
-        remarks=partial(_remarks, written),
+        remarks=lambda: map(Line, labelled_remarks(written.data)),
         tool="pact-audit",
     )
 
 
-def _remarks(written: ConvertedFile) -> tuple[Line, ...]:
-    return tuple(Line(remark) for remark in labelled_remarks(written.data))
-
-
 def present_written_manifest(written: WrittenManifest) -> Presenter:
-    """Present a written manifest: its path, and its files."""
+    """Present a manifest: its path, its files, and whether it was written."""
+    done = "wrote" if written.changed else "unchanged:"
     return Presenter(
-        tables=partial(manifest_parts, written),
+        tables=lambda: (
+            Line(one_line(f"{done} {written.path}")),
+            files_table(written.files, written.facts),
+        ),
         to_json=lambda: {
             "manifest": str(written.path),
             "changed": written.changed,
@@ -114,28 +130,7 @@ def present_lock(lock: Lock, path: Path | None = None) -> Presenter:
     )
 
 
-_KINDS: Final[tuple[FieldKind, ...]] = ("choice", "boolean", "score")
-_PURPOSE: Final[Mapping[Role, str]] = {
-    "train": "train",
-    "selection": "select checkpoints",
-    "calibration": "fit temperatures",
-    "eval": "report only",
-}
 _HASH: Final = 16  # digits that distinguish files; --json has all of them
-
-
-def split_table(parts: Sequence[SplitPart]) -> Table:
-    """Lay out the parts of a split: source families, records, pairs, kinds, role."""
-    layout = columns_and_rows(
-        parts,
-        (Column("file", "left"), lambda part: str(part.path)),
-        ("source families", lambda part: f"{len(part.source_families):,}"),
-        ("records", lambda part: f"{part.records:,}"),
-        ("pairs", lambda part: f"{part.families:,}"),
-        *((kind, lambda part, kind=kind: f"{part.kinds.get(kind, 0):,}") for kind in _KINDS),
-        (Column("role", "left"), lambda part: _PURPOSE[part.role]),
-    )
-    return Table("split", "", "", *layout)
 
 
 def files_table(
@@ -151,13 +146,6 @@ def files_table(
         (Column("SHA-256", "left"), lambda row: f"{row[1].sha256[:_HASH]}…"),
     )
     return Table("files", "", "", *layout)
-
-
-def manifest_parts(written: WrittenManifest) -> tuple[Part, ...]:
-    """Lay out a manifest, and whether it was written."""
-    done = "wrote" if written.changed else "unchanged:"
-    heading = Line(one_line(f"{done} {written.path}"))
-    return (heading, files_table(written.files, written.facts))
 
 
 def diff_parts(diff: DatasetDiff, *, most: int) -> tuple[Part, ...]:

@@ -12,8 +12,8 @@ from messages import assert_says
 from safetensors.numpy import save_file
 
 from pact_eval.audit.adapter.base import NamedBase, check_base, named_base
+from pact_eval.audit.adapter.context import AdapterContext
 from pact_eval.audit.adapter.files import LoraSettings
-from pact_eval.audit.adapter.tensors import group_tensors
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.models import TensorInfo, sha256_of_weights
 
@@ -41,22 +41,26 @@ def named(**changes: Any) -> NamedBase:
     return NamedBase(**values | changes)
 
 
-def factors(*modules: str, a: tuple[int, ...] = (2, 3), b: tuple[int, ...] = (4, 2)) -> Any:
-    tensors = [
+def factors(
+    *modules: str, a: tuple[int, ...] = (2, 3), b: tuple[int, ...] = (4, 2)
+) -> tuple[TensorInfo, ...]:
+    return tuple(
         TensorInfo(f"base_model.model.{module}.lora_{factor}.weight", "F32", shape, 0, 0)
         for module in modules
         for factor, shape in (("A", a), ("B", b))
-    ]
-    return group_tensors(tensors)
+    )
 
 
 def checked(
     base: NamedBase,
     folder: Path | None = None,
-    lora: Any = None,
+    tensors: tuple[TensorInfo, ...] | None = None,
     settings: LoraSettings | None = SETTINGS,
 ) -> CheckResult:
-    return check_base(base, folder, lora, settings, Collector("base", 50))
+    context = AdapterContext(
+        Path(), base_model=folder, tensors=tensors, settings=settings, base=base
+    )
+    return check_base(context, Collector("base", 50))
 
 
 def findings_of(result: CheckResult) -> list[tuple[str, str]]:
@@ -214,7 +218,7 @@ def test_an_embedding_reads_its_entries(tmp_path: Path) -> None:
         for factor, shape in (("A", (2, 9)), ("B", (4, 2)))
     ]
     settings = LoraSettings(rank=2, alpha=4.0, targets=("embed_tokens",))
-    assert checked(named(), folder, group_tensors(tensors), settings).counts == {}
+    assert checked(named(), folder, tuple(tensors), settings).counts == {}
 
 
 @pytest.mark.parametrize(

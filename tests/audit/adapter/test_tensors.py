@@ -10,6 +10,8 @@ import pytest
 from messages import assert_says
 from safetensors.numpy import save_file
 
+from pact_eval.audit.adapter.base import NamedBase
+from pact_eval.audit.adapter.context import AdapterContext
 from pact_eval.audit.adapter.files import LoraSettings
 from pact_eval.audit.adapter.tensors import check_tensors, group_tensors, layer_module
 from pact_eval.audit.findings import CheckResult, Collector
@@ -46,9 +48,10 @@ def checked(
 ) -> CheckResult:
     path = folder / "adapter_model.safetensors"
     save_file(arrays, path)
-    lora = group_tensors(safetensors_header(path))
-    collector = Collector("tensors", 100)
-    return check_tensors(path, lora, settings, compare_layers=compare, collector=collector)
+    base = NamedBase(folder=None if compare else folder)
+    tensors = safetensors_header(path)
+    context = AdapterContext(folder, tensors=tensors, settings=settings, base=base)
+    return check_tensors(context, Collector("tensors", 100))
 
 
 def findings_of(result: CheckResult) -> list[tuple[str, str]]:
