@@ -40,7 +40,7 @@ from pact_eval.calibration.temperatures import (
     softplus,
 )
 from pact_eval.errors import InputError, missing_probabilities
-from pact_eval.metrics import TIE, check_log_probs, check_reference, correct, nll_nats, rows_of
+from pact_eval.metrics import TIE, correct, nll_nats, rows_of
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import ClusterText
 from pact_eval.stats.proportions import few_clusters, few_outcomes
@@ -70,9 +70,6 @@ class CalibrationItems:
         decoding: how the distributions were made; None if unknown.
         question: shape (n,), name of the question of each item; None if unknown.
 
-    Raises:
-        InputError: Shapes differ, or a value is outside its range.
-
     Examples:
         >>> import numpy as np
         >>> from pact_eval.calibration.likelihood import CalibrationItems
@@ -93,25 +90,6 @@ class CalibrationItems:
     source_family: TextArray
     decoding: Decoding | None = None
     question: TextArray | None = None
-
-    def __post_init__(self) -> None:
-        log_probs = check_log_probs(self.log_probs)
-        n, width = log_probs.shape
-        reference = check_reference(self.reference, (n, width))
-        for name in ("kind", "n_choices", "prompt_tokens", "family", "source_family"):
-            shape = np.shape(getattr(self, name))
-            if shape != (n,):
-                raise InputError(f"{name}: expected shape ({n},), got {shape}")
-        if self.question is not None and np.shape(self.question) != (n,):
-            raise InputError(f"question: expected shape ({n},), got {np.shape(self.question)}")
-        self._refuse(~np.isin(self.kind, KINDS), f"kind: expected one of {', '.join(KINDS)}")
-        outside = (self.n_choices < 1) | (self.n_choices > width)
-        self._refuse(outside, f"n_choices: expected 1..{width}")
-        self._refuse(reference >= self.n_choices, "reference: expected one of the item's answers")
-        length = self.prompt_tokens
-        measured = ~np.isnan(length)
-        out_of_range = measured & ~((length > 0) & (length < np.inf))
-        self._refuse(out_of_range, "prompt_tokens: expected above 0")
 
     def __len__(self) -> int:
         return len(self.reference)
@@ -220,11 +198,6 @@ class CalibrationItems:
             name: array[keep] for name, array in arrays.items() if isinstance(array, np.ndarray)
         }
         return replace(self, **per_item)
-
-    @staticmethod
-    def _refuse(bad: BoolArray, message: str) -> None:
-        if bad.any():
-            raise InputError(f"{message}, not so in {rows_of(bad)}")
 
 
 TEMPERATURE_BOUNDS: Final = (0.05, 20.0)
