@@ -208,7 +208,6 @@ SLOPE_BOUND: Final = 10.0
 """A fit keeps the slopes b and c within plus or minus this."""
 
 _SLOPES: Final = ("log_choices", "log_tokens")
-_UNVARIED: Final = {"log_choices": "answers", "log_tokens": "prompt tokens"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,13 +292,10 @@ def _contextual(items: CalibrationItems) -> Design:
         "log_choices": np.log(items.n_choices.astype(np.float64)),
         "log_tokens": np.log(items.prompt_tokens / 1000.0),
     }
-    unvaried = {
-        name: f"every item has {_only(values, name)} {_UNVARIED[name]}"
-        for name, values in logs.items()
-        if len(items) and np.ptp(values) == 0
-    }
-    if not len(items):
-        unvaried = dict.fromkeys(logs, "there are no items")
+    unvaried = {} if len(items) else dict.fromkeys(logs, "there are no items")
+    for name, what, scale in (("log_choices", "answers", 1), ("log_tokens", "prompt tokens", 1000)):
+        if len(items) and np.ptp(logs[name]) == 0:
+            unvaried[name] = f"every item has {np.exp(logs[name][0]) * scale:,.0f} {what}"
     varied = [name for name in logs if name not in unvaried]
     spread = [float(logs[name].std()) for name in varied]
     centre = [float(logs[name].mean()) for name in varied]
@@ -310,11 +306,6 @@ def _contextual(items: CalibrationItems) -> Design:
     spans = {name: float(np.ptp(logs[name])) for name in varied}
     matrix = np.column_stack([np.ones(len(items)), *columns])
     return Design(items, "contextual", matrix, raw, ("bias", *varied), spans, unvaried)
-
-
-def _only(values: FloatArray, name: str) -> str:
-    number = np.exp(values[0]) * (1000 if name == "log_tokens" else 1)
-    return f"{number:,.0f}"
 
 
 @dataclass(frozen=True, eq=False)
