@@ -56,9 +56,8 @@ from pact_eval.runs.folder import CONTENTS, RunFolder, content_free_probabilitie
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.clusters import dealt_folds
-from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
+from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.permuted_slots import distinct_orders
-from pact_eval.stats.proportions import rate_estimate
 
 _REMOVED: Final[Mapping[PriorMethod | None, str]] = {
     None: "",
@@ -431,81 +430,6 @@ class ContentFree:
         return cls(probabilities, ViewCosts.of_run(own.predictions, own.provenance))
 
 
-BalanceStatus: TypeAlias = Literal["balanced", "unbalanced", "cannot tell"]
-"""balanced: no imbalance is shown; unbalanced: it is, at one letter or more; cannot tell: there is
-no interval."""
-
-
-@dataclass(frozen=True)
-class LetterBalance:
-    """Letters of the references of items with one number of answers.
-
-    Attributes:
-        n_choices: C, the number of answers.
-        shares: (C,) share of items whose reference is at letter A, B, ... in view 0. Intervals are
-            over families, and simultaneous over all letters of a run (Bonferroni).
-    """
-
-    n_choices: int
-    shares: tuple[Estimate, ...]
-
-    @property
-    def balanced_share(self) -> float:
-        """The share of each letter in balanced references, 1 / C."""
-        return 1 / self.n_choices
-
-    @property
-    def unbalanced(self) -> tuple[int, ...]:
-        """Letters whose share is shown (significant) to differ from the balanced one, from 0."""
-        return tuple(
-            letter
-            for letter, share in enumerate(self.shares)
-            if not math.isnan(share.low) and not share.low <= self.balanced_share <= share.high
-        )
-
-
-def letter_balance(
-    predictions: Predictions, unit: ClusterUnit = "family"
-) -> tuple[LetterBalance, ...]:
-    """Count the letters of references in view 0, by number of answers.
-
-    Args:
-        predictions: items with references and known letter orders.
-        unit: units of intervals: families, or source families.
-
-    Returns:
-        One value per number of answers, the smallest first.
-
-    Examples:
-        >>> import polars as pl
-        >>> items = Predictions.from_frame(pl.DataFrame({
-        ...     "id": [*"abcd"], "family": [*"abcd"], "source_family": [*"abcd"], "domain": "d",
-        ...     "kind": "boolean", "variant": "base", "reference": [0, 1, 0, 0], "n_choices": 2,
-        ...     "view": 0, "code_order": [[0, 1]] * 4, "logits": [[0.0, 0.0]] * 4,
-        ...     "prompt_tokens": 9, "answer_mass": 1.0}))
-        >>> (balance,) = letter_balance(items)
-        >>> [share.value for share in balance.shares], balance.unbalanced
-        ([0.75, 0.25], ())
-    """
-    counts = np.unique(predictions.n_choices).tolist()
-    confidence = 1 - LEVEL / sum(counts)
-    at_letter = predictions.code_order[:, 0] == predictions.reference[:, np.newaxis]
-    names = predictions.family if unit == "family" else predictions.source_family
-    _, clusters = np.unique(names, return_inverse=True)
-    balances: list[LetterBalance] = []
-    for n_choices in counts:
-        rows = predictions.n_choices == n_choices
-        counted = np.bincount(clusters[rows])
-        shares = [
-            rate_estimate(
-                np.bincount(clusters[rows], right).astype(np.int64), counted, confidence=confidence
-            )
-            for right in at_letter[rows, :n_choices].T
-        ]
-        balances.append(LetterBalance(n_choices, tuple(shares)))
-    return tuple(balances)
-
-
 _SETS: Final = 2
 """Most sets of views that a remedy decodes: see `remedied`."""
 
@@ -634,7 +558,6 @@ class RemedyComparison(Result):
         families: number of families.
         fold_unit: what cross-fitting keeps together.
         folds: number of folds.
-        letter_balance: letters of the references in view 0, by number of answers.
         no_tokens: why tokens through the prefix tree are not known; None if they are.
         content_free: whether the run has content-free prompts.
         asked: what views are: orders of the answers, or repeats of one order.
@@ -649,7 +572,6 @@ class RemedyComparison(Result):
     families: int
     fold_unit: FoldUnit
     folds: int
-    letter_balance: tuple[LetterBalance, ...]
     no_tokens: NoTokens | None
     content_free: bool
     asked: Literal["order", "repeat"] = "order"
@@ -687,14 +609,6 @@ class RemedyComparison(Result):
             if row.cost.price(self.price) < most and not row.is_worse(every):
                 return row.remedy.name
         return None
-
-    @property
-    def balance(self) -> BalanceStatus:
-        """Whether the references are balanced over letters, as batch calibration assumes."""
-        if any(balance.unbalanced for balance in self.letter_balance):
-            return "unbalanced"
-        lows = [share.low for balance in self.letter_balance for share in balance.shares]
-        return "cannot tell" if all(map(math.isnan, lows)) else "balanced"
 
     def row(self, name: str) -> RemedyRow:
         """Return the row of a remedy.
@@ -780,7 +694,6 @@ def compare_remedies(
         families=len(some.families),
         fold_unit=folds.unit,
         folds=folds.number,
-        letter_balance=letter_balance(predictions, unit),
         no_tokens=costs.no_shared,
         content_free=content_free is not None,
         asked="repeat" if predictions.repeats else "order",

@@ -7,8 +7,9 @@ knows beforehand is assumed, and a range shows what the assumption costs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -182,161 +183,107 @@ def plan_items(
     if not 0 < size / 2 < min(rate, 1 - rate):
         message = f"--accuracy {accuracy:g}: no two models differ by {difference:g} points there"
         raise InputError(message)
-    differing = _differing(rate, size, None if agree is None else _percent("agree", agree))
-    groups = _groups(family_size, alike)
-    planned = _Assumed(
-        rate,
-        size,
-        differing=differing,
-        others=(differing, differing) if agree is not None else _others(rate, size, differing),
-        groups=groups,
-        alike=(0.0, 1.0) if alike is None else (groups.alike, groups.alike),
-    )
-    sizes = [_of_difference(planned), _of_margin(planned), _of_interval(planned)]
+    if not family_size >= 1 or family_size != int(family_size):
+        raise InputError(f"--family-size {family_size:g}: expected a whole number from 1")
+    if alike is not None and not 0 <= alike <= 100:
+        raise InputError(f"--alike {alike:g}: expected a percentage from 0 to 100")
+    shares = _differing(rate, size, None if agree is None else _percent("agree", agree))
+    groups = Groups(0, family_size, ALIKE if alike is None else alike / 100)
+    alikes = (0.0, groups.alike, 1.0) if alike is None else (groups.alike,) * 3
+    sizes = [
+        _size(purpose, goal, assumes, _fewest(enough, values, groups, alikes))
+        for purpose, goal, assumes, values, enough in _purposes(rate, size, shares)
+    ]
     if error is not None:
-        sizes.append(_of_gate(planned, error))
+        sizes.insert(3, _of_gate(rate, error, groups))
+    alike_range = alikes[0], alikes[2]
     return SamplePlan(
-        size,
-        rate,
-        1 - differing,
-        family_size,
-        groups.alike,
-        error,
-        (*sizes, _of_letter(planned)),
-        planned.alike,
+        size, rate, 1 - shares[1], family_size, groups.alike, error, tuple(sizes), alike_range
     )
 
 
-@dataclass(frozen=True)
-class _Assumed:
-    """What the numbers rest on.
+Values: TypeAlias = tuple[float, float, float]
+"""What is assumed if it turns out well, the assumption itself, and if it turns out badly."""
 
-    Attributes:
-        accuracy: share of right answers.
-        difference: smallest difference that matters, a fraction.
-        differing: share of items that one model alone answers right.
-        others: the same, if that turns out well and badly.
-        groups: groups of the size that is planned; their number does not matter.
-        alike: lowest and highest correlation of two items of a group.
-    """
-
-    accuracy: float
-    difference: float
-    differing: float
-    others: tuple[float, float]
-    groups: Groups
-    alike: tuple[float, float]
-
-    @property
-    def points(self) -> str:
-        """The difference in words."""
-        return _points(self.difference)
-
-    def size(
-        self,
-        purpose: Purpose,
-        goal: str,
-        enough: Callable[[float, Groups], bool],
-        values: tuple[float, float, float],
-        assumes: str,
-    ) -> SampleSize:
-        """Return the number of items.
-
-        Args:
-            purpose: what they are for.
-            goal: the same in words.
-            enough: whether groups are enough if a value is assumed.
-            values: what is assumed if it turns out well, the assumption, and if it turns out badly.
-            assumes: the assumption in words.
-        """
-
-        def fewest(value: float, alike: float) -> Groups | None:
-            like = replace(self.groups, alike=alike)
-            return fewest_groups(lambda groups: enough(value, groups), like)
-
-        alike = (self.alike[0], self.groups.alike, self.alike[1])
-        return _size(purpose, goal, [*map(fewest, values, alike)], assumes)
+Enough: TypeAlias = Callable[[float, Groups], bool]
+"""Whether groups are enough if a value is assumed."""
 
 
-def _size(purpose: Purpose, goal: str, groups: Sequence[Groups | None], assumes: str) -> SampleSize:
+def _purposes(
+    rate: float, size: float, shares: Values
+) -> Iterator[tuple[Purpose, str, str, Values, Enough]]:
+    """Yield what is planned: the purpose, its goal, what it assumes in words and in numbers."""
+    points = _points(size)
+    agreed = _between(1 - shares[1], 1 - shares[2], 1 - shares[0])
+    yield (
+        "difference",
+        f"show a difference of {points} at {_percents(rate)} right",
+        f"{agreed} of the items are right in both or wrong in both",
+        shares,
+        lambda share, groups: power_of_difference(size, share, groups) >= POWER,
+    )
+    yield (
+        "margin",
+        f"show that equal models differ by less than {points}",
+        "the same",
+        shares,
+        lambda share, groups: power_of_margin(size, share, groups) >= POWER,
+    )
+    # The accuracy is nearer to 50% if it turns out badly.
+    towards = _OTHER_ACCURACY if rate < 0.5 else -_OTHER_ACCURACY
+    good, bad = (min(max(rate + move, 0.0), 1.0) for move in (-towards, towards))
+    bad = 0.5 if (bad - 0.5) * (rate - 0.5) < 0 else bad
+    yield (
+        "interval",
+        f"know the accuracy within {points}",
+        f"{_between(rate, min(good, bad), max(good, bad))} of the answers are right",
+        (good, rate, bad),
+        lambda accuracy, groups: half_width_of_rate(accuracy, groups) <= size,
+    )
+    least = LEAST_PREFERENCE
+    moved = f"{_between(_MOVED[1], _MOVED[0], _MOVED[2])} of the answers change"
+    assumes = f"{moved} in {LETTERS} orders of {LETTERS} answers"
+    preference = min(size, 1 - 1 / LETTERS - least)
+    if size <= least:
+        assumes = f"preferences up to {_points(least)} are not named"
+    yield (
+        "order",
+        f"show a letter that is chosen {points} too often",
+        assumes,
+        _MOVED,
+        lambda share, groups: (
+            size > least
+            and power_of_letter(preference, share, groups, letters=LETTERS, least=least) >= POWER
+        ),
+    )
+
+
+def _fewest(enough: Enough, values: Values, groups: Groups, alikes: Values) -> list[Groups | None]:
+    """Return the groups that do if all turns out well, as assumed, and badly."""
+    return [
+        fewest_groups(partial(enough, value), replace(groups, alike=alike))
+        for value, alike in zip(values, alikes, strict=True)
+    ]
+
+
+def _size(purpose: Purpose, goal: str, assumes: str, groups: Sequence[Groups | None]) -> SampleSize:
     """Return a size from the groups that do if all turns out well, as assumed, and badly."""
     low, items, high = (None if some is None else some.items for some in groups)
     count = None if groups[1] is None else groups[1].count
     return SampleSize(purpose, goal, items, count, low, high, assumes)
 
 
-def _of_difference(planned: _Assumed) -> SampleSize:
-    low, high = planned.others
-    return planned.size(
-        "difference",
-        f"show a difference of {planned.points} at {_percents(planned.accuracy)} right",
-        lambda differing, groups: (
-            power_of_difference(planned.difference, differing, groups) >= POWER
-        ),
-        (low, planned.differing, high),
-        f"{_between(1 - planned.differing, 1 - high, 1 - low)} of the items are right in both or "
-        "wrong in both",
-    )
-
-
-def _of_margin(planned: _Assumed) -> SampleSize:
-    low, high = planned.others
-    return planned.size(
-        "margin",
-        f"show that equal models differ by less than {planned.points}",
-        lambda differing, groups: power_of_margin(planned.difference, differing, groups) >= POWER,
-        (low, planned.differing, high),
-        "the same",
-    )
-
-
-def _of_interval(planned: _Assumed) -> SampleSize:
-    """Plan an interval; the accuracy is nearer to 50% if it turns out badly."""
-    rate, width = planned.accuracy, planned.difference
-    towards = _OTHER_ACCURACY if rate < 0.5 else -_OTHER_ACCURACY
-    good, bad = (min(max(rate + step, 0.0), 1.0) for step in (-towards, towards))
-    bad = 0.5 if (bad - 0.5) * (rate - 0.5) < 0 else bad
-    return planned.size(
-        "interval",
-        f"know the accuracy within {planned.points}",
-        lambda accuracy, groups: half_width_of_rate(accuracy, groups) <= width,
-        (good, rate, bad),
-        f"{_between(rate, min(good, bad), max(good, bad))} of the answers are right",
-    )
-
-
-def _of_letter(planned: _Assumed) -> SampleSize:
-    few, moved, many = _MOVED
-    goal = f"show a letter that is chosen {planned.points} too often"
-    changed = _between(moved, few, many)
-    assumes = f"{changed} of the answers change in {LETTERS} orders of {LETTERS} answers"
-    if planned.difference <= LEAST_PREFERENCE:
-        nothing = f"preferences up to {_points(LEAST_PREFERENCE)} are not named"
-        return SampleSize("order", goal, None, None, None, None, nothing)
-    preference = min(planned.difference, 1 - 1 / LETTERS - LEAST_PREFERENCE)
-    return planned.size(
-        "order",
-        goal,
-        lambda share, groups: (
-            power_of_letter(preference, share, groups, letters=LETTERS, least=LEAST_PREFERENCE)
-            >= POWER
-        ),
-        (few, moved, many),
-        assumes,
-    )
-
-
-def _of_gate(planned: _Assumed, error: float) -> SampleSize:
+def _of_gate(rate: float, error: float, like: Groups) -> SampleSize:
     """Plan a gate; its tests take one item of each group, so only the groups count."""
     target = Target.of_error(error)
     groups = []
     for auroc in _AUROC:
-        needed = families_needed(typical_items(planned.accuracy, auroc), target, CONFIDENCE)
-        groups.append(None if needed is None else replace(planned.groups, count=needed))
+        needed = families_needed(typical_items(rate, auroc), target, CONFIDENCE)
+        groups.append(None if needed is None else replace(like, count=needed))
     high, middle, low = _AUROC
     assumes = f"surer answers are right more often: AUROC {middle} ({low} to {high})"
     goal = f"let the model act alone on a share with {target.limit}"
-    return _size("gate", goal, groups, assumes)
+    return _size("gate", goal, assumes, groups)
 
 
 def typical_items(accuracy: float, auroc: float, items: int = _GATE_ITEMS) -> GateItems:
@@ -372,27 +319,21 @@ def typical_items(accuracy: float, auroc: float, items: int = _GATE_ITEMS) -> Ga
     return GateItems(names, names, names, sureness, np.arange(items) < wrong)
 
 
-def _groups(family_size: int, alike: float | None) -> Groups:
-    """Return groups of the size that is planned.
-
-    Raises:
-        InputError: the size is not a whole number from 1, or `alike` is not a percentage.
-    """
-    if not family_size >= 1 or family_size != int(family_size):
-        raise InputError(f"--family-size {family_size:g}: expected a whole number from 1")
-    if alike is not None and not 0 <= alike <= 100:
-        raise InputError(f"--alike {alike:g}: expected a percentage from 0 to 100")
-    return Groups(0, family_size, ALIKE if alike is None else alike / 100)
-
-
-def _differing(accuracy: float, difference: float, agree: float | None) -> float:
+def _differing(accuracy: float, difference: float, agree: float | None) -> Values:
     """Return the share of items that one model alone answers right.
+
+    It is half and twice as much if it turns out well and badly, as far as models can differ so
+    little and so much.
 
     Raises:
         InputError: two models cannot agree so much, or so little.
     """
+    # One of two models with independent errors alone is right on so many.
+    independent = 2 * accuracy * (1 - accuracy) + difference**2 / 2
     if agree is None:
-        return min(max(1 - AGREE, _MORE * difference), _independent(accuracy, difference))
+        share = min(max(1 - AGREE, _MORE * difference), independent)
+        half = max(share / 2, difference)
+        return min(half, share), share, max(min(2 * share, independent), share)
     most = 2 * min(accuracy, 1 - accuracy)
     if not difference <= 1 - agree <= most:
         raise InputError(
@@ -400,20 +341,7 @@ def _differing(accuracy: float, difference: float, agree: float | None) -> float
             f"{100 * (1 - difference):g} at --accuracy {100 * accuracy:g} and a difference of "
             f"{_points(difference)}"
         )
-    return 1 - agree
-
-
-def _others(accuracy: float, difference: float, differing: float) -> tuple[float, float]:
-    """Return half and twice the share, as far as models can differ so little and so much."""
-    half = max(differing / 2, difference)
-    return min(half, differing), max(
-        min(2 * differing, _independent(accuracy, difference)), differing
-    )
-
-
-def _independent(accuracy: float, difference: float) -> float:
-    """Return the share of items that one of two models with independent errors alone gets right."""
-    return 2 * accuracy * (1 - accuracy) + difference**2 / 2
+    return (1 - agree,) * 3
 
 
 def _percent(option: str, value: float) -> float:

@@ -12,12 +12,13 @@ import numpy as np
 from pact_eval import metrics
 from pact_eval._choices import Decoding
 from pact_eval._json import Json
-from pact_eval._typing import BoolArray, FloatArray, IntArray
+from pact_eval._typing import FloatArray
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.temperatures import (
     KINDS,
     CalibrationNote,
     Calibrator,
+    NoteKind,
     TemperatureSummary,
     asked_questions,
 )
@@ -64,33 +65,25 @@ class Scores:
         """Score distributions (n, C) of items."""
         reference = items.reference
         confidence = metrics.confidence(log_probs)
-        right = metrics.correct(log_probs, reference)
+        right, floor = metrics.correct(log_probs, reference), math.nan
+        if len(items):
+            bins = metrics.bin_index(confidence)
+            rng, resamples = np.random.default_rng(_SEED), _FLOOR_RESAMPLES
+            drawn = calibrated_gaps(
+                *(confidence, right, bins, metrics.BINS, *items.family_codes()),
+                rng=rng,
+                resamples=resamples,
+            )
+            weight = np.full(resamples, float(len(items)))
+            floor = float(metrics.ece_of_gaps(weight, drawn).mean())
         return cls(
             nll_nats=metrics.item_mean(metrics.nll_nats(log_probs, reference)),
             brier=metrics.item_mean(metrics.brier(log_probs, reference)),
             ece=metrics.ece(confidence, right),
             aurc=metrics.aurc(confidence, right),
             accuracy=metrics.item_mean(right),
-            ece_floor=_noise_floor(confidence, right, items),
+            ece_floor=floor,
         )
-
-
-def _noise_floor(confidence: FloatArray, right: BoolArray, items: CalibrationItems) -> float:
-    if not len(items):
-        return math.nan
-    family, families = items.family_codes()
-    drawn = calibrated_gaps(
-        confidence,
-        right,
-        metrics.bin_index(confidence),
-        metrics.BINS,
-        family,
-        families,
-        rng=np.random.default_rng(_SEED),
-        resamples=_FLOOR_RESAMPLES,
-    )
-    weight = np.full(_FLOOR_RESAMPLES, float(len(items)))
-    return float(metrics.ece_of_gaps(weight, drawn).mean())
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,21 +162,23 @@ class CalibrationEffect:
     @property
     def warnings(self) -> tuple[CalibrationNote, ...]:
         """Every proper score that is shown to be worse, on all items or on a kind."""
-        return tuple(_worse_score(group, name) for group in self.groups for name in group.worse)
-
-
-def _worse_score(group: GroupEffect, score: ScoreName) -> CalibrationNote:
-    before, after = (float(getattr(scores, score)) for scores in (group.before, group.after))
-    low, high = group.changes[score].low, group.changes[score].high
-    where = "all items" if group.name == "all" else f"{group.name} items"
-    unit = " nats" if score == "nll_nats" else ""
-    values: dict[str, Json] = {"group": group.name, "score": score}
-    return CalibrationNote(
-        "WorseScore",
-        f"{_TITLES[score]} of {where} got worse: {before:.4f} to {after:.4f}{unit}; change "
-        f"[{low:.4f}, {high:.4f}]",
-        {**values, "before": before, "after": after, "low": low, "high": high},
-    )
+        notes = []
+        for group in self.groups:
+            where = "all items" if group.name == "all" else f"{group.name} items"
+            for score in group.worse:
+                before, after = (
+                    float(getattr(scores, score)) for scores in (group.before, group.after)
+                )
+                low, high = group.changes[score].low, group.changes[score].high
+                unit = " nats" if score == "nll_nats" else ""
+                text = (
+                    f"{_TITLES[score]} of {where} got worse: {before:.4f} to {after:.4f}{unit}; "
+                    f"change [{low:.4f}, {high:.4f}]"
+                )
+                numbers: dict[str, Json] = {"group": group.name, "score": score}
+                numbers |= {"before": before, "after": after, "low": low, "high": high}
+                notes.append(CalibrationNote("WorseScore", text, numbers))
+        return tuple(notes)
 
 
 def calibration_effect(items: CalibrationItems, calibrator: Calibrator) -> CalibrationEffect:
@@ -218,48 +213,57 @@ def calibration_effect(items: CalibrationItems, calibrator: Calibrator) -> Calib
     """
     temperature = calibrator.temperatures(items)
     after = calibrator.apply(items.log_probs, items)
-    rows = {"all": np.arange(len(items))} | _rows_by_group(calibrator, items)
-    groups = _with_alarms(
+    rows, own = {"all": np.arange(len(items))}, calibrator.weights.questions
+    if own is None:
+        rows |= {str(kind): np.flatnonzero(items.kind == kind) for kind in KINDS}
+    else:
+        asked = items.rows_by_question()
+        rows |= {f"question {name}": at for name, at in asked.items() if name in own}
+        others = [at for name, at in asked.items() if name not in own]
+        rows["other questions"] = np.sort(np.concatenate([np.arange(0), *others]))
+    groups = {name: at for name, at in rows.items() if at.size or name == "all"}
+    effects = _with_alarms(
         [
-            _group_effect(name, items.take(group), after[group], temperature[group])
-            for name, group in tracked(rows.items(), "Computing the effect", "groups")
+            _group_effect(name, items.take(at), after[at], temperature[at])
+            for name, at in tracked(groups.items(), "Computing the effect", "groups")
         ]
     )
     notes = calibration_notes(calibrator, items, items.decoding)
-    return CalibrationEffect(items.decoding, groups, notes)
-
-
-def _rows_by_group(calibrator: Calibrator, items: CalibrationItems) -> dict[str, IntArray]:
-    """Return the rows of each kind, or of each question with a temperature of its own."""
-    own = calibrator.weights.questions
-    if own is None:
-        groups = {str(kind): np.flatnonzero(items.kind == kind) for kind in KINDS}
-    else:
-        rows = items.rows_by_question()
-        groups = {f"question {name}": at for name, at in rows.items() if name in own}
-        others = [at for name, at in rows.items() if name not in own]
-        groups["other questions"] = np.sort(np.concatenate([np.arange(0), *others]))
-    return {name: group for name, group in groups.items() if group.size}
+    return CalibrationEffect(items.decoding, effects, notes)
 
 
 def _group_effect(
     name: str, items: CalibrationItems, after: FloatArray, temperature: FloatArray
 ) -> GroupEffect:
-    few, reference = items.too_few(), items.reference
-    with np.errstate(invalid="ignore"):  # an infinite NLL minus another
-        nll, brier = (
-            _tested(score(after, reference) - score(items.log_probs, reference), items, few)
-            for score in (metrics.nll_nats, metrics.brier)
-        )
+    """Compare a group with itself, by paired changes with their intervals over families.
+
+    Items of unknown family count as families of their own.
+    """
+    few, (family, families) = items.too_few(), items.family_codes()
+    changes: dict[ScoreName, Estimate] = {}
+    p_values: dict[ScoreName, float] = {}
+    for score in _TITLES:
+        losses = getattr(metrics, score)
+        with np.errstate(invalid="ignore"):  # an infinite NLL minus another
+            change = losses(after, items.reference) - losses(items.log_probs, items.reference)
+        mean = metrics.item_mean(change)
+        if math.isfinite(mean):
+            inference = mean_inference(change, family, families, outer=True)
+            changes[score] = without_interval(inference.estimate(), few)
+            p_values[score] = math.nan if few else inference.p_value()
+        else:  # NLL is infinite before and after
+            nothing = ClusterText("undefined on these rows") if len(items) else NO_ROWS
+            changes[score] = Estimate(mean, math.nan, math.nan, len(items), families, None, nothing)
+            p_values[score] = math.nan
     return GroupEffect(
         name=name,
         items=len(items),
-        families=items.family_codes()[1],
+        families=families,
         temperature=TemperatureSummary.of(temperature),
         before=Scores.of(items.log_probs, items),
         after=Scores.of(after, items),
-        changes={"nll_nats": nll[0], "brier": brier[0]},
-        p_values={"nll_nats": nll[1], "brier": brier[1]},
+        changes=changes,
+        p_values=p_values,
     )
 
 
@@ -288,22 +292,6 @@ def _with_alarms(groups: Sequence[GroupEffect]) -> tuple[GroupEffect, ...]:
     )
 
 
-def _tested(
-    change: FloatArray, items: CalibrationItems, few: ClusterText | None
-) -> tuple[Estimate, float]:
-    """Return the mean of paired changes with its interval over families, and its p-value.
-
-    Items of unknown family count as families of their own.
-    """
-    family, families = items.family_codes()
-    mean = metrics.item_mean(change)
-    if not math.isfinite(mean):  # NLL is infinite before and after
-        nothing = ClusterText("undefined on these rows") if len(items) else NO_ROWS
-        return Estimate(mean, math.nan, math.nan, len(items), families, None, nothing), math.nan
-    inference = mean_inference(change, family, families, outer=True)
-    return without_interval(inference.estimate(), few), math.nan if few else inference.p_value()
-
-
 def calibration_notes(
     calibrator: Calibrator, items: CalibrationItems | Predictions, decoding: Decoding | None
 ) -> tuple[CalibrationNote, ...]:
@@ -319,47 +307,36 @@ def calibration_notes(
         its range.
     """
     notes: list[CalibrationNote] = []
+
+    def note(kind: NoteKind, text: str, **numbers: Json) -> None:
+        notes.append(CalibrationNote(kind, text, numbers))
+
     if calibrator.is_neutral:
-        text = "every temperature is 1: this calibrator changes nothing"
-        notes.append(CalibrationNote("NeutralTemperatures", text))
+        note("NeutralTemperatures", "every temperature is 1: this calibrator changes nothing")
     fit = calibrator.fit or {}
-    fitted = fit.get("decoding")
+    fitted, kinds, questions = fit.get("decoding"), fit.get("kinds"), fit.get("questions")
     if isinstance(fitted, str) and fitted and decoding and fitted != decoding:
         text = f"fitted on the {fitted} decoding, applied to the {decoding} one"
-        notes.append(
-            CalibrationNote("DifferentDecoding", text, {"fitted": fitted, "applied": decoding})
-        )
-    kinds = fit.get("kinds")
+        note("DifferentDecoding", text, fitted=fitted, applied=decoding)
     if calibrator.mode == "per-kind" and isinstance(kinds, dict):
-        notes += [
-            CalibrationNote(
-                "UnseenKind",
-                f"fitted without items of kind {kind}: T = 1 there",
-                {"field_kind": kind},
-            )
-            for kind in np.unique(items.kind).tolist()
-            if not kinds.get(kind)
-        ]
-    questions = fit.get("questions")
+        for kind in np.unique(items.kind).tolist():
+            if not kinds.get(kind):
+                text = f"fitted without items of kind {kind}: T = 1 there"
+                note("UnseenKind", text, field_kind=kind)
     if items.question is not None and isinstance(questions, dict):
-        notes += _unseen(asked_questions(items), questions)
+        asked = asked_questions(items)
+        new = [name for name in asked if name not in questions]
+        names = sorted(set(new))
+        if new:
+            text = (
+                f"{len(new):,} of {len(asked):,} items are of questions that are not in the fit "
+                f"({first_of(short_names(names))}): their T is that of all its items"
+            )
+            note("UnseenQuestion", text, items=len(new), questions=len(names))
     if calibrator.mode == "contextual":
         notes += _outside("answers", items.n_choices.astype(np.float64), fit.get("n_choices"))
         notes += _outside("prompt tokens", items.prompt_tokens, fit.get("prompt_tokens"))
     return tuple(notes)
-
-
-def _unseen(asked: Sequence[str], fitted: Mapping[str, Json]) -> list[CalibrationNote]:
-    """Return a note on items whose question is not in the fit; none if there are none."""
-    new = [name for name in asked if name not in fitted]
-    if not new:
-        return []
-    names = sorted(set(new))
-    text = (
-        f"{len(new):,} of {len(asked):,} items are of questions that are not in the fit "
-        f"({first_of(short_names(names))}): their T is that of all its items"
-    )
-    return [CalibrationNote("UnseenQuestion", text, {"items": len(new), "questions": len(names)})]
 
 
 def _outside(

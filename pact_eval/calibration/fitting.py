@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -115,7 +115,12 @@ def minimise(design: Design, ridge: float = 0.0, start: FloatArray | None = None
     bounds, slope = design.bounds, design.is_slope
     if not len(design.matrix):
         return Minimum.free_at(design.start)
-    separated = _separated(design)
+    columns = zip(design.matrix.T, slope, strict=True)
+    likelihood = design.items.likelihood
+    separated = np.array(
+        [not is_slope and likelihood.separated(column != 0) for column, is_slope in columns],
+        dtype=np.bool_,
+    )
     box = bounds.copy()
     box[separated, 1] = box[separated, 0]
     if separated[0]:
@@ -134,14 +139,6 @@ def minimise(design: Design, ridge: float = 0.0, start: FloatArray | None = None
         separated=separated,
         converged=bool(np.abs(downhill).max() < _CONVERGED),
     )
-
-
-def _separated(design: Design) -> BoolArray:
-    columns = [
-        not slope and design.items.likelihood.separated(column != 0)
-        for column, slope in zip(design.matrix.T, design.is_slope, strict=True)
-    ]
-    return np.array(columns, dtype=np.bool_)
 
 
 def _step_downhill(point: FloatArray, gradient: FloatArray, bounds: FloatArray) -> FloatArray:
@@ -281,12 +278,16 @@ def fit_as_json(fit: CalibratorFit, items: CalibrationItems) -> dict[str, Json]:
             run that shares some can be refused.
     """
     lengths = items.prompt_tokens[~np.isnan(items.prompt_tokens)]
+    choices, tokens = (
+        [int(values.min()), int(values.max())] if values.size else None
+        for values in (items.n_choices, lengths)
+    )
     section = {
         "decoding": items.decoding,
         "items": fit.items,
         "kinds": {kind: int((items.kind == kind).sum()) for kind in KINDS},
-        "n_choices": _range(items.n_choices),
-        "prompt_tokens": _range(lengths),
+        "n_choices": choices,
+        "prompt_tokens": tokens,
         "ridge": fit.ridge,
         "improved": fit.improved,
         "converged": fit.converged,
@@ -304,10 +305,6 @@ def fit_as_json(fit: CalibratorFit, items: CalibrationItems) -> dict[str, Json]:
         rows = items.rows_by_question()
         section["questions"] = {name: len(of_question) for name, of_question in rows.items()}
     return {name: _finite(value) for name, value in section.items()}
-
-
-def _range(values: np.ndarray[Any, Any]) -> list[float] | None:
-    return [int(values.min()), int(values.max())] if values.size else None
 
 
 def _finite(value: Any) -> Json:
@@ -419,19 +416,27 @@ def _fit_questions(items: CalibrationItems) -> CalibratorFit:
         shared.calibrator, {name: fit.calibrator for name, fit in own.items()}
     )
     parameters, levels = (
-        (*getattr(shared, which), *_named(own, which)) for which in ("parameters", "levels")
+        (
+            *getattr(shared, which),
+            *(
+                replace(parameter, name=f"{parameter.name}_{name}")
+                for name, fit in own.items()
+                for parameter in getattr(fit, which)
+            ),
+        )
+        for which in ("parameters", "levels")
     )
     fits, names = (shared, *own.values()), short_names(names)
-    notes = [
-        *_difference(names, [fit.parameters[0] for fit in own.values()]),
-        *_sharing([name for name in rows if name not in own]),
-        *shared.notes,
-        *(
-            f"{name}: {note}"
-            for name, fit in zip(names, fits[1:], strict=True)
-            for note in fit.notes
-        ),
-    ]
+    notes = _difference(names, [fit.parameters[0] for fit in own.values()])
+    few = short_names([name for name in rows if name not in own])
+    if few:
+        notes.append(
+            f"{counted(len(few), 'question')} of fewer than {FEWEST} families, or five with an "
+            f"error or a right answer ({first_of(few)}): T is that of all items"
+        )
+    notes += shared.notes
+    for name, fit in zip(names, fits[1:], strict=True):
+        notes += [f"{name}: {note}" for note in fit.notes]
     fit = replace(
         shared,
         calibrator=calibrator,
@@ -446,21 +451,6 @@ def _fit_questions(items: CalibrationItems) -> CalibratorFit:
         notes=tuple(notes),
     )
     return replace(fit, calibrator=calibrator.with_provenance(**fit_as_json(fit, items)))
-
-
-def _named(fits: Mapping[str, CalibratorFit], which: str) -> Iterator[Parameter]:
-    for name, fit in fits.items():
-        for parameter in getattr(fit, which):
-            yield replace(parameter, name=f"{parameter.name}_{name}")
-
-
-def _sharing(names: Sequence[str]) -> list[str]:
-    """Say which questions have no temperature of their own."""
-    few = (
-        f"{counted(len(names), 'question')} of fewer than {FEWEST} families, or five with an error "
-        f"or a right answer ({first_of(short_names(names))}): T is that of all items"
-    )
-    return [few] if names else []
 
 
 def _difference(names: Sequence[str], levels: Sequence[Parameter]) -> list[str]:
@@ -499,7 +489,15 @@ def _notes(
 ) -> tuple[str, ...]:
     """Say in sentences what a reader must know before trusting a fit."""
     items = design.items
-    notes = [_separation(design, minimum)] if minimum.separated.any() else []
+    notes = []
+    if minimum.separated.any():
+        names = [design.names[j].removeprefix("bias_") for j in np.flatnonzero(minimum.separated)]
+        which = "" if names == ["bias"] else f" of kind {' and '.join(names)}"
+        notes.append(
+            f"the model is right on every item{which}, so the NLL decreases monotonically as T "
+            f"approaches 0: T is set to its lower bound, {TEMPERATURE_BOUNDS[0]:g}, and would make "
+            "any error on other data very costly; fit on more items before using it"
+        )
     hot = minimum.held & ~design.is_slope & ~minimum.separated & (minimum.fitted > 1)
     if not len(items):
         notes.append("there are no items: T = 1")
@@ -531,14 +529,3 @@ def _notes(
             f"items with answers of probability 0, which no temperature changes: {zeros:,}"
         )
     return tuple(notes)
-
-
-def _separation(design: Design, minimum: Minimum) -> str:
-    names = [design.names[j].removeprefix("bias_") for j in np.flatnonzero(minimum.separated)]
-    which = "" if names == ["bias"] else f" of kind {' and '.join(names)}"
-    return (
-        f"the model is right on every item{which}, so the NLL decreases "
-        f"monotonically as T approaches 0: T is set to its lower bound, "
-        f"{TEMPERATURE_BOUNDS[0]:g}, and would make any error on other "
-        "data very costly; fit on more items before using it"
-    )

@@ -40,7 +40,7 @@ from pact_eval.calibration.temperatures import (
     softplus,
 )
 from pact_eval.errors import InputError, missing_probabilities
-from pact_eval.metrics import TIE, check_log_probs, check_reference, correct, nll_nats, rows_of
+from pact_eval.metrics import TIE, correct, nll_nats, rows_of
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import ClusterText
 from pact_eval.stats.proportions import few_clusters, few_outcomes
@@ -70,9 +70,6 @@ class CalibrationItems:
         decoding: how the distributions were made; None if unknown.
         question: shape (n,), name of the question of each item; None if unknown.
 
-    Raises:
-        InputError: Shapes differ, or a value is outside its range.
-
     Examples:
         >>> import numpy as np
         >>> from pact_eval.calibration.likelihood import CalibrationItems
@@ -93,25 +90,6 @@ class CalibrationItems:
     source_family: TextArray
     decoding: Decoding | None = None
     question: TextArray | None = None
-
-    def __post_init__(self) -> None:
-        log_probs = check_log_probs(self.log_probs)
-        n, width = log_probs.shape
-        reference = check_reference(self.reference, (n, width))
-        for name in ("kind", "n_choices", "prompt_tokens", "family", "source_family"):
-            shape = np.shape(getattr(self, name))
-            if shape != (n,):
-                raise InputError(f"{name}: expected shape ({n},), got {shape}")
-        if self.question is not None and np.shape(self.question) != (n,):
-            raise InputError(f"question: expected shape ({n},), got {np.shape(self.question)}")
-        self._refuse(~np.isin(self.kind, KINDS), f"kind: expected one of {', '.join(KINDS)}")
-        outside = (self.n_choices < 1) | (self.n_choices > width)
-        self._refuse(outside, f"n_choices: expected 1..{width}")
-        self._refuse(reference >= self.n_choices, "reference: expected one of the item's answers")
-        length = self.prompt_tokens
-        measured = ~np.isnan(length)
-        out_of_range = measured & ~((length > 0) & (length < np.inf))
-        self._refuse(out_of_range, "prompt_tokens: expected above 0")
 
     def __len__(self) -> int:
         return len(self.reference)
@@ -221,11 +199,6 @@ class CalibrationItems:
         }
         return replace(self, **per_item)
 
-    @staticmethod
-    def _refuse(bad: BoolArray, message: str) -> None:
-        if bad.any():
-            raise InputError(f"{message}, not so in {rows_of(bad)}")
-
 
 TEMPERATURE_BOUNDS: Final = (0.05, 20.0)
 """A fit keeps the level of the temperatures in this range: the scalar T, the T of each kind, or the
@@ -235,7 +208,6 @@ SLOPE_BOUND: Final = 10.0
 """A fit keeps the slopes b and c within plus or minus this."""
 
 _SLOPES: Final = ("log_choices", "log_tokens")
-_UNVARIED: Final = {"log_choices": "answers", "log_tokens": "prompt tokens"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,13 +292,10 @@ def _contextual(items: CalibrationItems) -> Design:
         "log_choices": np.log(items.n_choices.astype(np.float64)),
         "log_tokens": np.log(items.prompt_tokens / 1000.0),
     }
-    unvaried = {
-        name: f"every item has {_only(values, name)} {_UNVARIED[name]}"
-        for name, values in logs.items()
-        if len(items) and np.ptp(values) == 0
-    }
-    if not len(items):
-        unvaried = dict.fromkeys(logs, "there are no items")
+    unvaried = {} if len(items) else dict.fromkeys(logs, "there are no items")
+    for name, what, scale in (("log_choices", "answers", 1), ("log_tokens", "prompt tokens", 1000)):
+        if len(items) and np.ptp(logs[name]) == 0:
+            unvaried[name] = f"every item has {np.exp(logs[name][0]) * scale:,.0f} {what}"
     varied = [name for name in logs if name not in unvaried]
     spread = [float(logs[name].std()) for name in varied]
     centre = [float(logs[name].mean()) for name in varied]
@@ -337,11 +306,6 @@ def _contextual(items: CalibrationItems) -> Design:
     spans = {name: float(np.ptp(logs[name])) for name in varied}
     matrix = np.column_stack([np.ones(len(items)), *columns])
     return Design(items, "contextual", matrix, raw, ("bias", *varied), spans, unvaried)
-
-
-def _only(values: FloatArray, name: str) -> str:
-    number = np.exp(values[0]) * (1000 if name == "log_tokens" else 1)
-    return f"{number:,.0f}"
 
 
 @dataclass(frozen=True, eq=False)

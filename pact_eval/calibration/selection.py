@@ -14,7 +14,7 @@ import numpy as np
 
 from pact_eval._choices import Mode
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.calibration.fitting import CalibratorFit, best_by_question, fit_calibrator, minimise
+from pact_eval.calibration.fitting import best_by_question, fit_calibrator, minimise
 from pact_eval.calibration.likelihood import NO_QUESTION, CalibrationItems, make_design
 from pact_eval.calibration.temperatures import TEMPERATURE_FLOOR, neutral_calibrator
 from pact_eval.errors import counted
@@ -178,16 +178,15 @@ def choose_mode(items: CalibrationItems, *, ridges: Sequence[float] = RIDGES) ->
     source = np.unique(items.source_family, return_inverse=True)[1].astype(np.int64)
     n_source = int(source.max(initial=-1)) + 1
     families = items.family_codes()[1]
-    of_source = "families" if n_source == families else "source families"
     forms, left_out = _forms(items, ridges)
-    if n_source < 2:
-        why = f"scalar: comparing forms needs 2 or more {of_source}, and there are {n_source}"
-        return ModeChoice("scalar", 0.0, why, left_out=left_out, source_families=n_source)
     if n_source < _FEWEST_SOURCES:
+        of_source = "families" if n_source == families else "source families"
+        if n_source < 2:
+            why = f"scalar: comparing forms needs 2 or more {of_source}, and there are {n_source}"
+            return ModeChoice("scalar", 0.0, why, left_out=left_out, source_families=n_source)
         few = f"forms of several parameters: {n_source} {of_source} are too few to compare them"
         forms, left_out = forms[:1], (*left_out, f"{few}; {_FEWEST_SOURCES} or more are needed")
     forms, unusable = _usable(items, forms)
-    left_out += unusable
     fold = _folds(source, n_source)
     nll = _held_out_nll(items, fold, forms)
     contextual = [form for form in forms if form[0] == "contextual"]
@@ -207,16 +206,16 @@ def choose_mode(items: CalibrationItems, *, ridges: Sequence[float] = RIDGES) ->
         ]
 
     _, *fitted = compared(best)
-    chosen = _simplest(fitted)
+    near = [entry for entry in fitted if entry.excess <= entry.standard_error + _SAME]
+    chosen = min(near, key=lambda entry: (entry.parameters, entry.nll))
     neutral = _candidate(None, 0.0, 0, raw, nll[chosen.mode or "scalar", chosen.ridge], source)
     unit = _unit(n_source, families)
-    why = _why(chosen, fitted, n_source, unit)
     return ModeChoice(
         mode=chosen.mode or "scalar",
         ridge=chosen.ridge,
-        why=f"{why}{_beside_neutral(neutral, n_source)}",
+        why=f"{_why(chosen, fitted, n_source, unit)}{_beside_neutral(neutral, n_source)}",
         candidates=tuple(compared(min(raw, best, key=_round_mean))),
-        left_out=left_out,
+        left_out=(*left_out, *unusable),
         source_families=n_source,
         folds=int(fold.max()) + 1,
         nll=LeftOutNll(neutral.nll, chosen.nll, unit, n_source, neutral.standard_error),
@@ -290,29 +289,25 @@ def _usable(items: CalibrationItems, forms: Sequence[_Form]) -> tuple[list[_Form
     usable: list[_Form] = []
     reasons: dict[str, None] = {}
     for mode, ridge in tracked(forms, "Fitting all items", "forms"):
-        reason = None
         # A question has no temperature of its own without enough outcomes. If it is at a bound, its
         # answers are no better than chance, and cross-validation says whether the bound does well.
-        if mode not in ("scalar", "per-question"):
-            reason = _why_undetermined(fit_calibrator(items, mode=mode, ridge=ridge))
+        if mode in ("scalar", "per-question"):
+            usable.append((mode, ridge))
+            continue
+        fit = fit_calibrator(items, mode=mode, ridge=ridge)
+        unidentified = [] if ridge else [parameter.name for parameter in fit.unidentified]
+        doubts = {
+            f"a bound holds {', '.join(fit.at_bound)}": bool(fit.at_bound),
+            "some temperatures are held at the floor": fit.temperature.low <= TEMPERATURE_FLOOR,
+            "the fit did not converge": not fit.converged,
+            f"not identified: {', '.join(unidentified)}": bool(unidentified),
+        }
+        reason = next((text for text, applies in doubts.items() if applies), None)
         if reason is None:
             usable.append((mode, ridge))
         else:
             reasons[f"{mode}{f' with ridge {ridge:g}' if ridge else ''}: {reason}"] = None
     return usable, tuple(reasons)
-
-
-def _why_undetermined(fit: CalibratorFit) -> str | None:
-    """Say why a fit is not to be trusted with its parameters; None if it is."""
-    if fit.at_bound:
-        return f"a bound holds {', '.join(fit.at_bound)}"
-    if fit.temperature.low <= TEMPERATURE_FLOOR:
-        return "some temperatures are held at the floor"
-    if not fit.converged:
-        return "the fit did not converge"
-    if fit.unidentified and not fit.ridge:
-        return f"not identified: {', '.join(parameter.name for parameter in fit.unidentified)}"
-    return None
 
 
 def _folds(source: IntArray, n_source: int) -> IntArray:
@@ -365,11 +360,6 @@ def _candidate(
     spread = clusters / (clusters - 1) * float(np.square(sums).sum())
     error = float(np.sqrt(spread)) / len(nll)
     return Candidate(mode, ridge, parameters, item_mean(nll), excess, error)
-
-
-def _simplest(table: Sequence[Candidate]) -> Candidate:
-    near = [entry for entry in table if entry.excess <= entry.standard_error + _SAME]
-    return min(near, key=lambda entry: (entry.parameters, entry.nll))
 
 
 def _why(chosen: Candidate, forms: Sequence[Candidate], clusters: int, unit: str) -> str:

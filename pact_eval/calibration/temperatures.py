@@ -35,7 +35,7 @@ import numpy.typing as npt
 from pact_eval._choices import Mode
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps
-from pact_eval._typing import FloatArray, IntArray, TextArray
+from pact_eval._typing import FloatArray
 from pact_eval.data.records import FieldKind
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.metrics import TIE, check_log_probs, check_whole, log_softmax, rows_of
@@ -280,7 +280,12 @@ class Calibrator:
             raise InputError(f"kind: expected shape {choices.shape}, got {names.shape}")
         bias = np.full(len(names), w.bias[0], dtype=np.float64)
         if self.mode == "per-kind":
-            bias = np.array(w.bias, dtype=np.float64)[_kind_index(names)]
+            of_kind = names[:, None] == np.array(KINDS)
+            unknown = ~of_kind.any(axis=1)
+            if unknown.any():
+                got = f"{str(names[unknown][0])!r} in {rows_of(unknown)}"
+                raise InputError(f"kind: expected {_join(KINDS)}, got {got}")
+            bias = np.array(w.bias, dtype=np.float64)[of_kind.argmax(axis=1)]
         elif w.questions is not None:
             own = [w.questions.get(name, w.bias[0]) for name in asked_questions(items)]
             if len(own) != len(bias):
@@ -360,16 +365,6 @@ def neutral_calibrator(mode: Mode = "scalar") -> Calibrator:
     """
     weights = Weights((NEUTRAL_BIAS,) * 3, questions={} if mode == "per-question" else None)
     return Calibrator(mode, weights)
-
-
-def _kind_index(names: TextArray) -> IntArray:
-    matches = names[:, None] == np.array(KINDS)
-    unknown = ~matches.any(axis=1)
-    if unknown.any():
-        raise InputError(
-            f"kind: expected {_join(KINDS)}, got {str(names[unknown][0])!r} in {rows_of(unknown)}"
-        )
-    return np.asarray(matches.argmax(axis=1), dtype=np.int64)
 
 
 def asked_questions(items: TemperedItems) -> list[str]:
@@ -559,20 +554,15 @@ def calibrator_as_shipped(run: Provenance, where: str) -> Calibrator:
             f"{where}: scored on the contract {run.contract.name or 'of an import'}; only decision "
             "templates ship temperatures"
         )
-    weights = Weights(_biases(run.contract.temperatures, where))
-    return Calibrator("per-kind", weights, {SHIPPED: True})
-
-
-def _biases(temperatures: Mapping[str, float], where: str) -> tuple[float, float, float]:
-    low = {kind: value for kind, value in temperatures.items() if value < TEMPERATURE_FLOOR}
+    shipped = run.contract.temperatures
+    low = {kind: value for kind, value in shipped.items() if value < TEMPERATURE_FLOOR}
     if low:
         message = f"{where}: expected temperatures of {TEMPERATURE_FLOOR} or more, got {low}"
         raise InputError(message)
     choice, boolean, score = (
-        inverse_softplus(temperatures[kind]) if kind in temperatures else NEUTRAL_BIAS
-        for kind in KINDS
+        inverse_softplus(shipped[kind]) if kind in shipped else NEUTRAL_BIAS for kind in KINDS
     )
-    return choice, boolean, score
+    return Calibrator("per-kind", Weights((choice, boolean, score)), {SHIPPED: True})
 
 
 NoteKind: TypeAlias = Literal[

@@ -256,13 +256,19 @@ def level_parameters(fit: FitEvidence) -> tuple[Parameter, ...]:
     errors are taken from u = softplus^-1(T) to T by the delta method.
     """
     rows = np.eye(len(fit.fitted))
-    return tuple(
-        _as_temperature(
-            _parameter(fit, j, name.replace("bias", "temperature"), float(fit.fitted[j]), rows[j])
+    levels = []
+    for j, name in enumerate(fit.design.names):
+        if fit.design.is_slope[j]:
+            continue
+        u = _parameter(fit, j, name.replace("bias", "temperature"), float(fit.fitted[j]), rows[j])
+        slope = 1 / (1 + math.exp(-u.value))
+        by_family, independent = (
+            Wald(slope * wald.standard_error, *softplus([wald.low, wald.high]).tolist())
+            for wald in (u.by_family, u.independent)
         )
-        for j, name in enumerate(fit.design.names)
-        if not fit.design.is_slope[j]
-    )
+        value = float(softplus(u.value))
+        levels.append(replace(u, value=value, by_family=by_family, independent=independent))
+    return tuple(levels)
 
 
 def _parameter(fit: FitEvidence, j: int, name: str, value: float, row: FloatArray) -> Parameter:
@@ -366,22 +372,4 @@ def _sign_open(fit: FitEvidence, j: int) -> str | None:
     return (
         f"its sign is open ({value:+.2f}, 95% interval {value - half:.2f} to {value + half:.2f}), "
         f"and over the range of {_WHAT[name]} here it could change T by {change:.0%}"
-    )
-
-
-def _as_temperature(level: Parameter) -> Parameter:
-    """Take a level from u to T = softplus(u)."""
-    from scipy import special  # reports on raw runs do without it
-
-    slope = float(special.expit(level.value))
-
-    def taken(wald: Wald) -> Wald:
-        low, high = softplus([wald.low, wald.high]).tolist()
-        return Wald(slope * wald.standard_error, low, high)
-
-    return replace(
-        level,
-        value=float(softplus(level.value)),
-        by_family=taken(level.by_family),
-        independent=taken(level.independent),
     )

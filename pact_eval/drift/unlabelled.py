@@ -353,19 +353,40 @@ def _same_items(a: pl.DataFrame, b: pl.DataFrame) -> SameItems | None:
     """Compare the answers to the items that both logs have; None without any."""
     if any(log["answer"].is_null().all() for log in (a, b)):  # nothing says which they are
         return None
-    first, second = (_by_item(log) for log in (a, b))
-    both = first.join(second, on="id", suffix="_after", maintain_order="left")
+    counts = [
+        log.group_by("id", "answer").agg(pl.len().cast(pl.Int64).alias("n")) for log in (a, b)
+    ]
+    answers = counts[0].join(
+        counts[1], on=["id", "answer"], how="full", coalesce=True, nulls_equal=True, suffix="_after"
+    )
+    n, m = (pl.col(name).fill_null(0) for name in ("n", "n_after"))
+    both = (
+        answers.group_by("id")
+        .agg(
+            rows=n.sum(),
+            rows_after=m.sum(),
+            alike=(n * (n - 1)).sum(),
+            alike_after=(m * (m - 1)).sum(),
+            agree=(n * m).sum(),
+        )
+        .filter((pl.col("rows") > 0) & (pl.col("rows_after") > 0))
+        .join(a.group_by("id").agg(pl.col("family").first()), on="id")
+        .sort("id")
+    )
     if both.is_empty():
         return None
-    agree = _agreement(a, b, both["id"])
-    changed = 1 - agree
-    _, cluster = np.unique(both["family"].to_numpy(), return_inverse=True)
+    pairs, pairs_after = (pl.col(name) * (pl.col(name) - 1) for name in ("rows", "rows_after"))
     noise = both.select(
-        pl.mean_horizontal("noise", "noise_after", ignore_nulls=True).cast(pl.Float64)
+        pl.mean_horizontal(
+            pl.when(pairs > 0).then(1 - pl.col("alike") / pairs),
+            pl.when(pairs_after > 0).then(1 - pl.col("alike_after") / pairs_after),
+            ignore_nulls=True,
+        ).cast(pl.Float64)
     ).to_series()
+    changed = 1 - (both["agree"] / (both["rows"] * both["rows_after"])).to_numpy()
+    _, cluster = np.unique(both["family"].to_numpy(), return_inverse=True)
     known = noise.is_not_null().to_numpy()
     beyond = changed[known] - noise.drop_nulls().to_numpy()
-    ids = both.filter(pl.Series(changed > _MOST))["id"].to_list()
     sums, sizes = np.bincount(cluster, changed), np.bincount(cluster)
     share = rate_estimate(sums, sizes, squares=np.bincount(cluster, changed**2))
     return SameItems(
@@ -373,37 +394,8 @@ def _same_items(a: pl.DataFrame, b: pl.DataFrame) -> SameItems | None:
         changed=without_interval(share, few_clusters(share.clusters)),
         noise=float(noise.mean()) if known.any() else math.nan,  # type: ignore[arg-type]
         beyond=_mean(beyond, cluster[known]),
-        ids=tuple(ids),
+        ids=tuple(both.filter(pl.Series(changed > _MOST))["id"].to_list()),
     )
-
-
-def _by_item(log: pl.DataFrame) -> pl.DataFrame:
-    """Return the family of each item, and how often two repeats of it differ; null without any."""
-    counts = log.group_by("id", "answer", maintain_order=True).agg(pl.len().alias("n"))
-    pairs = counts.group_by("id", maintain_order=True).agg(
-        pl.col("n").sum().alias("rows"), (pl.col("n") * (pl.col("n") - 1)).sum().alias("alike")
-    )
-    total = pl.col("rows") * (pl.col("rows") - 1)
-    noise = pl.when(total > 0).then(1 - pl.col("alike") / total).alias("noise")
-    families = log.group_by("id", maintain_order=True).agg(pl.col("family").first())
-    return families.join(pairs.select("id", noise), on="id", maintain_order="left")
-
-
-def _agreement(a: pl.DataFrame, b: pl.DataFrame, ids: pl.Series) -> FloatArray:
-    """Return, of each item, the share of pairs of an answer of each log that are the same."""
-    shares = [
-        log.filter(pl.col("id").is_in(ids.implode()))
-        .group_by("id", "answer", maintain_order=True)
-        .agg(pl.len().alias("n"))
-        .with_columns(share=pl.col("n") / pl.col("n").sum().over("id"))
-        for log in (a, b)
-    ]
-    alike = shares[0].join(shares[1], on=["id", "answer"], nulls_equal=True, maintain_order="left")
-    sums = alike.group_by("id", maintain_order=True).agg(
-        (pl.col("share") * pl.col("share_right")).sum().alias("alike")
-    )
-    found = pl.DataFrame({"id": ids}).join(sums, on="id", how="left", maintain_order="left")
-    return found["alike"].fill_null(0.0).to_numpy()
 
 
 def _mean(values: FloatArray, cluster: IntArray) -> Estimate:

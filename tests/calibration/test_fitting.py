@@ -318,21 +318,6 @@ def test_what_cannot_be_fitted_is_refused() -> None:
     assert fit_calibrator(blind, mode="scalar").improved
 
 
-@pytest.mark.parametrize(
-    ("column", "values", "message"),
-    [
-        ("kind", ["noul"] * 4, "kind: expected one of choice, boolean, score"),
-        ("n_choices", [2, 2, 2, 3], "n_choices: expected 1..2, not so in row 3"),
-        ("n_choices", [1, 2, 2, 1], "reference: expected one of the item's answers, not so in row"),
-        ("prompt_tokens", [1.0, 0.0, 1.0, 1.0], "prompt_tokens: expected above 0, not so in row 1"),
-        ("family", ["f"] * 3, "family: expected shape"),
-    ],
-)
-def test_items_that_do_not_fit_are_refused(column: str, values: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        items_of(np.log(np.full((4, 2), 0.5)), [0, 1, 0, 1], **{column: values})
-
-
 def test_a_strong_ridge_leaves_the_scalar_fit() -> None:
     items = simulate(300, np.random.default_rng(29), contextual(1.2, -0.9, 1.2))
     scalar = fit_calibrator(items, mode="scalar")
@@ -442,18 +427,3 @@ def test_items_are_separated_if_no_right_answer_is_behind(
         likelihood = TemperatureLikelihood.of(np.log(rows), np.array(reference))
     everything = np.ones(len(rows), dtype=np.bool_)
     assert likelihood.separated(everything) == separated
-
-
-def test_what_is_at_the_ends_of_its_range_is_taken() -> None:
-    rows = np.log(np.full((2, 3), 1 / 3))
-    items = items_of(rows, [0, 2], n_choices=[1, 3], prompt_tokens=[1e-9, 1e9])
-    assert len(items) == 2
-    assert items.take(np.array([1])).reference.tolist() == [2]
-    for column, values in (
-        ("n_choices", [0, 3]),
-        ("n_choices", [1, 4]),
-        ("prompt_tokens", [np.inf, 1.0]),
-        ("prompt_tokens", [-1.0, 1.0]),
-    ):
-        with pytest.raises(InputError, match=column):
-            items_of(rows, [0, 2], **{column: values})

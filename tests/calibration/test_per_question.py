@@ -195,8 +195,6 @@ def test_unknown_questions_are_refused_with_what_helps() -> None:
             refused()
     with pytest.raises(InputError, match=r"question: expected shape \(2,\), got \(1,\)"):
         calibrator.temperatures(ItemFacts(["choice"] * 2, [3, 3], question=["q0"]))
-    with pytest.raises(InputError, match="question: expected shape"):
-        replace(items, question=np.array(["q0"]))
 
 
 def test_a_question_that_the_fit_has_not_seen_has_the_temperature_of_all_and_a_note() -> None:

@@ -186,10 +186,6 @@ def _null_run(seed: int, *, order_noise: float) -> Predictions:
 def test_batch_calibration_does_not_help_where_right_answers_are_at_a() -> None:
     run = planted_run(np.random.default_rng(4), k=2, share_at_a=0.5)
     comparison = _compared(run)
-    assert comparison.balance == "unbalanced"
-    assert [balance.shares[0].value for balance in comparison.letter_balance] == pytest.approx(
-        [0.5] * 5, abs=0.15
-    )
     row = comparison.row("k1_batch")
     assert not row.helps("k1")
     assert row.metric("nll_nats").interval_is_worse("k1")

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Final, cast
 
 from pact_eval._json import Json
-from pact_eval.data.records import position_name
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.data import after_leak
 from pact_eval.evaluation.experiment import Experiment
@@ -30,13 +29,12 @@ from pact_eval.numbers import (
 )
 from pact_eval.plain_text import one_line
 from pact_eval.remedies import (
-    LetterBalance,
     NoTokens,
     RemedyComparison,
     RemedyMetric,
     RemedyRow,
 )
-from pact_reports.table import Cell, Column, Line, Part, Table, Tone, columns_and_rows
+from pact_reports.table import Cell, Column, Line, Part, Table, columns_and_rows
 from pact_reports.tables.cells import NOISE, estimate_cell, unit_of, value_cell
 from pact_reports.views.brief import Brief, Fact, line_count
 from pact_reports.views.presenter import Presenter
@@ -210,7 +208,6 @@ def _json(comparison: RemedyComparison) -> dict[str, Json]:
             "helping": list(comparison.helping),
             "enough": comparison.enough,
             "price": comparison.price,
-            "letters": comparison.balance,
         },
         "remedies": cast("dict[str, Json]", to_json(comparison))
         | {"rows": [_row(row) for row in comparison.rows]},
@@ -244,7 +241,7 @@ _NO_TOKENS: Final[dict[NoTokens, str]] = {
 
 
 def remedies_parts(comparison: RemedyComparison) -> Iterator[Part]:
-    """Lay out remedies: values and costs, items without a prior, and the balance of letters."""
+    """Lay out remedies: values and costs, and items without a prior."""
     yield _remedies_table(comparison)
     for row in comparison.rows:
         if row.without_prior:
@@ -258,8 +255,10 @@ def remedies_parts(comparison: RemedyComparison) -> Iterator[Part]:
             "Contextual calibration needs prompts without a context: repeat the scoring command "
             "with --content-free, which adds them to the run."
         )
-    tone: Tone | None = "caution" if comparison.balance == "unbalanced" else None
-    yield Line(balance_sentence(comparison), tone)
+    yield Line(
+        "Batch calibration takes right answers to be at every letter equally often; the check "
+        "`balance` of `pact-audit data` says whether they are."
+    )
 
 
 def _why_untouched(row: RemedyRow) -> str:
@@ -348,7 +347,6 @@ def brief_remedies(comparison: RemedyComparison) -> Brief:
 def _brief(comparison: RemedyComparison, shown: Collection[str | None]) -> Brief:
     """Return some remedies, and the sample."""
     marks = "" if comparison.k == 1 else "; * shown after Holm's adjustment"
-    letters = "; right answers favour letters" if comparison.balance == "unbalanced" else ""
     sample = sample_text(comparison.items, comparison.families)
     layout = columns_and_rows(
         [row for row in comparison.rows if row.remedy.name in shown],
@@ -359,8 +357,8 @@ def _brief(comparison: RemedyComparison, shown: Collection[str | None]) -> Brief
         (Column(f"- 1 {comparison.asked}", "left"), lambda row: _from_one(row, "nll_nats")),
     )
     return Brief(
-        [Fact("sample", f"{sample}{marks}{letters}")],
-        more="Pairs, ECE, flips, costs and letters: --full.",
+        [Fact("sample", f"{sample}{marks}")],
+        more="Pairs, ECE, flips and costs: --full.",
         tables=[Table("remedies", "", "", *layout, bare=True)],
     )
 
@@ -424,31 +422,6 @@ def _called(comparison: RemedyComparison, row: RemedyRow) -> str:
 def _price(comparison: RemedyComparison, row: RemedyRow) -> str:
     price = row.cost.price(comparison.price)
     return prompts_text(price) if comparison.price == "prompts" else f"{price:,.0f}"
-
-
-def balance_sentence(comparison: RemedyComparison) -> str:
-    """Say whether references are balanced over letters, as batch calibration assumes."""
-    assumed = (
-        "Batch calibration takes right answers to be at every letter equally often, among items "
-        "of as many answers"
-    )
-    if comparison.balance == "cannot tell":
-        return f"{assumed}. Cannot tell whether they are: there is no interval."
-    if comparison.balance == "balanced":
-        return f"{assumed}. No imbalance is shown."
-    places = "; ".join(
-        f"{', '.join(_letter_shares(balance))} of {balance.n_choices} "
-        f"answers ({value_text(balance.balanced_share, 'percent')}% if balanced)"
-        for balance in comparison.letter_balance
-        if balance.unbalanced
-    )
-    return f"{assumed}. They are shown not to be: {places}. Distrust its rows."
-
-
-def _letter_shares(balance: LetterBalance) -> Iterator[str]:
-    for letter in balance.unbalanced:
-        share = value_text(balance.shares[letter].value, "percent")
-        yield f"{position_name(letter)} is right in {share}%"
 
 
 def _gain(row: RemedyRow) -> str:
