@@ -26,7 +26,7 @@ from urllib.parse import unquote
 
 from pact_eval._files import advice_on_full_disk
 from pact_eval._json import Json
-from pact_eval.errors import InputError, MissingExtraError, PactError, missing_extra
+from pact_eval.errors import InputError, PactError, missing_extra
 from pact_eval.progress import step
 
 RepositoryKind = Literal["model", "dataset"]
@@ -35,7 +35,9 @@ RepositoryKind = Literal["model", "dataset"]
 _PART: Final = r"[A-Za-z0-9_-][A-Za-z0-9_.-]*"
 _HUB_NAME: Final = re.compile(rf"{_PART}/{_PART}")
 _SCHEME: Final = re.compile(r"hf://?", re.IGNORECASE)
-_SPECIAL: Final = re.compile(r"(refs/(?:convert|pr)/[^/]+)(?:/(.*))?")
+_DATASET: Final = re.compile(
+    rf"datasets/({_PART}/{_PART})(?:@(refs/(?:convert|pr)/[^/]+|[^/]*))?(?:/(.*))?"
+)
 _REVISION: Final = re.compile(r"[\w.][\w./+-]*")
 _PLAIN: Final = re.compile(r"[\w.~/-]*")
 _TOKEN: Final = re.compile(r"hf_[A-Za-z0-9]{30,}")
@@ -127,20 +129,14 @@ path='data/test.parquet')
     if not is_hub_url(place):
         return None
     inside = _without_scheme(place).rstrip("/")
-    parts = inside.split("/")
-    if parts[0] != "datasets" or len(parts) < 3 or _TOKEN.search(unquote(inside)):
+    match = _DATASET.fullmatch(inside)
+    if match is None or _TOKEN.search(unquote(inside)):
         raise _wrong(place, _EXPECTED_DATA)
-    owner, name, rest = parts[1], parts[2], "/".join(parts[3:])
-    name, at, revision = name.partition("@")
-    if at:
-        special = _SPECIAL.fullmatch(f"{revision}/{rest}" if rest else revision)
-        revision, rest = (special[1], special[2] or "") if special else (unquote(revision), rest)
-    repository = f"{owner}/{name}"
-    is_path = not rest or all(part not in ("", ".", "..") for part in rest.split("/"))
-    is_path = is_path and "?" not in rest
-    if not _HUB_NAME.fullmatch(repository) or (at and not _is_revision(revision)) or not is_path:
+    repository, revision, path = match.groups()
+    is_path = not path or ("?" not in path and not {"", ".", ".."} & {*path.split("/")})
+    if not is_path or not (revision is None or _is_revision(revision)):
         raise _wrong(place, _EXPECTED_DATA)
-    return HubName("dataset", repository, revision if at else None, rest)
+    return HubName("dataset", repository, revision and unquote(revision), path or "")
 
 
 def model_name(place: str | Path) -> HubName | None:
@@ -162,13 +158,11 @@ def model_name(place: str | Path) -> HubName | None:
     """
     text = _without_scheme(place)
     repository, at, revision = text.partition("@")
-    has_token = _TOKEN.search(unquote(text)) is not None
-    if is_hub_url(place) and (has_token or not is_hub_id(text)):
+    is_id, is_url = is_hub_id(text), is_hub_url(place)
+    if (is_url and not is_id) or ((is_url or is_id) and _TOKEN.search(unquote(text))):
         raise _wrong(place, _EXPECTED_MODEL)
-    if not is_hub_id(text):
+    if not is_id:
         return None
-    if has_token:
-        raise _wrong(place, _EXPECTED_MODEL)
     return HubName("model", repository, unquote(revision) if at else None)
 
 
@@ -241,12 +235,8 @@ class Snapshot:
             >>> snapshot.to_json() if snapshot else None  # doctest: +ELLIPSIS
             {'kind': 'dataset', 'repository': 'a/b', 'commit': '000...000', 'path': 'test.csv'}
         """
-        value: dict[str, Json] = {
-            "kind": self.kind,
-            "repository": self.repository,
-            "commit": self.commit,
-        }
-        return value | ({"path": self.path} if self.path else {})
+        names = ("kind", "repository", "commit", *(("path",) if self.path else ()))
+        return {name: getattr(self, name) for name in names}
 
 
 def snapshot_of(path: Path) -> Snapshot | None:
@@ -430,10 +420,21 @@ def download(listing: Listing, files: Sequence[str], error: type[InputError] = I
     """
     name = listing.requested
     for file in files:
-        _check_name(name, file, error)
+        parts = file.split("/")
+        strange = any(part in ("", ".", "..") or "\\" in part or ":" in part for part in parts)
+        if strange or not file.isprintable():
+            raise error(f"{name}: {file!r} cannot be the name of a local file inside its folder")
     folder = listing.folder
     if folder is None:
-        folders = {_download(name, file, error) for file in files}
+        client, folders = _client(name), set()
+        with _explain(name, error):
+            for file in files:
+                # Not at the commit: the cache then also knows what the branch is, for later,
+                # offline. The client shows a progress bar.
+                path = client.hf_hub_download(
+                    name.repository, file, repo_type=name.kind, revision=name.revision
+                )
+                folders.add(Path(path).parents[file.count("/")])
         folder = folders.pop() if len(folders) == 1 else Path()
     if folder.name != listing.name.revision:
         raise error(f"{name}: the revision has moved meanwhile; repeat the command")
@@ -441,17 +442,6 @@ def download(listing: Listing, files: Sequence[str], error: type[InputError] = I
         if not (folder / file).is_file() or not stays_inside(folder, folder / file):
             raise error(f"{name}: expected {file} in the snapshot {folder}, found none")
     return folder
-
-
-def _download(name: HubName, file: str, error: type[InputError]) -> Path:
-    """Download a file, with a progress bar of the client; return the folder of its snapshot."""
-    client = _client(name)
-    with _explain(name, error):
-        # Not at the commit: the cache then also knows what the branch is, for later, offline.
-        path = client.hf_hub_download(
-            name.repository, file, repo_type=name.kind, revision=name.revision
-        )
-    return Path(path).parents[file.count("/")]
 
 
 def _cached_listing(client: Any, name: HubName, needed: Sequence[str]) -> Listing:
@@ -472,21 +462,9 @@ def _client(name: HubName) -> Any:
         import huggingface_hub
         from huggingface_hub import constants, errors  # noqa: F401 - attributes of the package
     except ModuleNotFoundError:
-        raise _missing(name) from None
+        doing, remedy = f"{name}: downloading it", "give the path of a local copy"
+        raise missing_extra(doing, "huggingface_hub", "remote", remedy) from None
     return huggingface_hub
-
-
-def _missing(name: HubName) -> MissingExtraError:
-    return missing_extra(
-        f"{name}: downloading it", "huggingface_hub", "remote", "give the path of a local copy"
-    )
-
-
-def _check_name(name: HubName, file: str, error: type[InputError]) -> None:
-    parts = file.split("/")
-    strange = any(part in ("", ".", "..") or "\\" in part or ":" in part for part in parts)
-    if strange or not file.isprintable():
-        raise error(f"{name}: {file!r} cannot be the name of a local file inside its folder")
 
 
 @contextmanager

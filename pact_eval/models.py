@@ -231,10 +231,7 @@ def base_folders(name: str, adapter: Path) -> tuple[Path, ...]:
 def find_base_folder(name: str, adapter: Path) -> Path | None:
     """Return the first of the folders of `base_folders` that exists; None if there is none."""
     # os.path: False, not an error, for a name that is too long.
-    return next(
-        (place for place in base_folders(name, adapter) if os.path.isdir(place)),  # noqa: PTH112
-        None,
-    )
+    return next(filter(os.path.isdir, base_folders(name, adapter)), None)
 
 
 def named_base_revision(
@@ -452,7 +449,10 @@ def full_matches(patterns: Sequence[str], names: Sequence[str]) -> list[frozense
         [['q_proj'], ['v_proj']]
     """
     if not any(_REPEATS.search(pattern) for pattern in patterns):
-        return [_full_matches(pattern, names) for pattern in patterns]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled = [re.compile(pattern) for pattern in patterns]
+        return [frozenset(filter(pattern.fullmatch, names)) for pattern in compiled]
     try:
         # -I: nothing in the current folder is imported.
         done = subprocess.run(  # noqa: S603 - our own interpreter and script; the data go to stdin
@@ -526,13 +526,6 @@ def _texts(value: Json) -> list[str]:
     return [text for text in texts if isinstance(text, str)]
 
 
-def _full_matches(pattern: str, names: Sequence[str]) -> frozenset[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        compiled = re.compile(pattern)
-    return frozenset(name for name in names if compiled.fullmatch(name))
-
-
 SAFE_INITIALISATIONS: Final = ("gaussian", "orthogonal", "eva", "mica")
 """Names of `init_lora_weights` that leave the base as it is, in training and on loading.
 
@@ -572,7 +565,24 @@ def unsafe_settings(config: Mapping[str, Json]) -> tuple[UnsafeSetting, ...]:
         >>> setting.kind, setting.actual
         ('base-changed', 'init_lora_weights "pissa"')
     """
-    return (*_imports(config), *_base_changes(config))
+    unsafe: list[UnsafeSetting] = []
+    if config.get("megatron_config") is not None:
+        setting = f"megatron_config, with megatron_core {short(config.get('megatron_core'))}"
+        unsafe.append(UnsafeSetting("imports-library", "no library to import", setting))
+    mapping = config.get("auto_mapping")
+    library = mapping.get("parent_library") if isinstance(mapping, dict) else None
+    # Not transformers_modules: code from the hub, which transformers keeps under that name.
+    if library is not None and not f"{library}.".startswith("transformers."):
+        setting = f"auto_mapping, with parent_library {short(library)}"
+        expected = "transformers, or no library to import"
+        unsafe.append(UnsafeSetting("imports-library", expected, setting))
+    value = config.get("init_lora_weights")
+    is_safe = isinstance(value, str) and value.lower() in SAFE_INITIALISATIONS
+    if not (value is None or isinstance(value, bool) or is_safe):
+        expected = f"true, false, {', '.join(SAFE_INITIALISATIONS)}"
+        setting = f"init_lora_weights {short(value)}"
+        unsafe.append(UnsafeSetting("base-changed", expected, setting))
+    return tuple(unsafe)
 
 
 def refuse_unsafe_settings(adapter: AdapterFiles) -> None:
@@ -594,34 +604,6 @@ def refuse_unsafe_settings(adapter: AdapterFiles) -> None:
         f"{adapter.folder / ADAPTER_CONFIG}: settings that run code or change the base model are "
         "refused:\n" + "\n".join([*lines, *(f"  {advice[kind]}" for kind in kinds)])
     )
-
-
-def _imports(config: Mapping[str, Json]) -> list[UnsafeSetting]:
-    """Find libraries that PEFT would import by the names given here."""
-    imports: list[UnsafeSetting] = []
-    if config.get("megatron_config") is not None:
-        setting = f"megatron_config, with megatron_core {short(config.get('megatron_core'))}"
-        imports.append(UnsafeSetting("imports-library", "no library to import", setting))
-    mapping = config.get("auto_mapping")
-    if not isinstance(mapping, dict):
-        return imports
-    library = mapping.get("parent_library")
-    # Not transformers_modules: code from the hub, which transformers keeps under that name.
-    is_known = isinstance(library, str) and f"{library}.".startswith("transformers.")
-    if library is not None and not is_known:
-        setting = f"auto_mapping, with parent_library {short(library)}"
-        expected = "transformers, or no library to import"
-        imports.append(UnsafeSetting("imports-library", expected, setting))
-    return imports
-
-
-def _base_changes(config: Mapping[str, Json]) -> list[UnsafeSetting]:
-    value = config.get("init_lora_weights")
-    is_safe = isinstance(value, str) and value.lower() in SAFE_INITIALISATIONS
-    if value is None or isinstance(value, bool) or is_safe:
-        return []
-    expected = f"true, false, {', '.join(SAFE_INITIALISATIONS)}"
-    return [UnsafeSetting("base-changed", expected, f"init_lora_weights {short(value)}")]
 
 
 ADAPTER_FILES: Final = (

@@ -143,7 +143,7 @@ def main() -> None:
         recorded = run.provenance
         engine = recorded.engine
         facts = {
-            "device": recorded.settings.device,
+            "device": recorded.device,
             "dtype": recorded.dtype,
             "engine": engine.name,
             "largest": engine.largest_logit_difference,

@@ -11,7 +11,6 @@ deleted. Names of keys do not matter.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -143,13 +142,10 @@ def _text_at(value: Json, path: LeafPath) -> str:
 
 
 def _in_keys(value: Json, wording: str) -> bool:
-    items: Iterable[Json] = ()
-    if isinstance(value, list | dict):
-        items = value.values() if isinstance(value, dict) else value
-    for item in items:
-        if isinstance(item, list | dict) and _in_keys(item, wording):
-            return True
-    return isinstance(value, dict) and any(wording in key for key in value)
+    if isinstance(value, list):
+        return any(_in_keys(item, wording) for item in value)
+    entries = value.items() if isinstance(value, dict) else ()
+    return any(wording in key or _in_keys(item, wording) for key, item in entries)
 
 
 class _Empty:

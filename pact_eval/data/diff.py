@@ -6,14 +6,14 @@ import difflib
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pact_eval._json import Json, dumps
 from pact_eval.data.files import DataFile
-from pact_eval.data.index import Located, index_of_records
+from pact_eval.data.index import index_of_records
 from pact_eval.data.records import readable
 
 
@@ -98,56 +98,51 @@ def diff_datasets(old: Path, new: Path) -> DatasetDiff:
         InputError: a file cannot be read.
         RecordError: a line is not a record, or an id appears twice.
     """
-    before = {summary.id: summary for summary in _summaries(old)}
-    added, changed, kept_lines = [], [], []
-    n_new = 0
-    for after in _summaries(new):
-        n_new += 1
-        earlier = before.pop(after.id, None)
-        if earlier is None:
-            added.append(RecordPlace(after.id, after.line))
-            continue
-        kept_lines.append(earlier.line)
-        if earlier.fields != after.fields:
-            changed.append(_change(earlier, after))
-    removed = tuple(RecordPlace(summary.id, summary.line) for summary in before.values())
+    before, after = _summaries(old), _summaries(new)
+    both = [record_id for record_id in after if record_id in before]
+    changed = []
+    for record_id in both:
+        earlier, later = before[record_id], after[record_id]
+        paths = dict.fromkeys([*later.fields, *earlier.fields])
+        fields = tuple(path for path in paths if earlier.fields.get(path) != later.fields.get(path))
+        flipped = earlier.reference != later.reference
+        references = (earlier.reference, later.reference) if flipped else None
+        if fields:
+            changed.append(RecordChange(record_id, earlier.line, later.line, fields, references))
+    kept_lines = [before[record_id].line for record_id in both]
     return DatasetDiff(
-        old_records=len(kept_lines) + len(removed),
-        new_records=n_new,
-        added=tuple(added),
-        removed=removed,
+        old_records=len(before),
+        new_records=len(after),
+        added=tuple(RecordPlace(name, of.line) for name, of in after.items() if name not in before),
+        removed=tuple(
+            RecordPlace(name, of.line) for name, of in before.items() if name not in after
+        ),
         changed=tuple(changed),
         reordered=kept_lines != sorted(kept_lines),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Summary:
-    """A record in a few bytes: hashes of its parts by path."""
+class _Summary(NamedTuple):
+    """A record in a few bytes: its line, the key of its answer, and hashes of its parts by path."""
 
-    id: str
     line: int
     reference: str
     fields: Mapping[str, bytes]
 
 
-def _summaries(path: Path) -> Iterator[_Summary]:
+def _summaries(path: Path) -> dict[str, _Summary]:
+    """Return the records of a file in a few bytes each, by their ids."""
     index = index_of_records([DataFile(str(path), "train", path)])
+    summaries = {}
     for located in index.read(range(len(index))):
-        yield _summary(located)
-
-
-def _summary(located: Located) -> _Summary:
-    record = located.record
-    return _Summary(
-        record.id,
-        record.line,
-        record.field.answers[record.reference or 0].key,
-        {
+        record = located.record
+        fields = {
             path: hashlib.blake2b(dumps(value).encode(), digest_size=8).digest()
             for path, value in _parts(located.value)
-        },
-    )
+        }
+        answer = record.field.answers[record.reference or 0].key
+        summaries[record.id] = _Summary(record.line, answer, fields)
+    return summaries
 
 
 def _parts(value: Json, path: str = "") -> Iterator[tuple[str, Json]]:
@@ -158,14 +153,6 @@ def _parts(value: Json, path: str = "") -> Iterator[tuple[str, Json]]:
             yield from _parts(item, f"{path}.{key}" if path else key)
     else:
         yield path, value
-
-
-def _change(before: _Summary, after: _Summary) -> RecordChange:
-    paths = [*after.fields, *(path for path in before.fields if path not in after.fields)]
-    differing = [path for path in paths if before.fields.get(path) != after.fields.get(path)]
-    flipped = before.reference != after.reference
-    references = (before.reference, after.reference) if flipped else None
-    return RecordChange(after.id, before.line, after.line, tuple(differing), references)
 
 
 # Pairs of equal words that are compared at most: half a second; beyond it the middle is one change.
@@ -258,8 +245,8 @@ def _changed_parts(left: str, right: str) -> tuple[str, str]:
     return left[:end], right[: end + len(right) - len(left)]
 
 
-def common_prefix(left: str, right: str) -> int:
-    """Return the number of characters that both texts start with, by bisection: texts are long.
+def common_prefix(left: Sequence[str], right: Sequence[str]) -> int:
+    """Return how many characters, or words, both start with, by bisection: texts are long.
 
     Examples:
         >>> common_prefix("seal intact", "seal in two"), common_prefix("", "a")
@@ -293,8 +280,8 @@ def word_diff(left: str, right: str) -> WordDiff:
     texts = readable(left), readable(right)
     tokens = [[(m.start(), m.end()) for m in _WORD.finditer(text)] for text in texts]
     a, b = ([text[i:j] for i, j in of] for text, of in zip(texts, tokens, strict=True))
-    start = _common(a, b)
-    end = _common(a[start:][::-1], b[start:][::-1])
+    start = common_prefix(a, b)
+    end = common_prefix(a[start:][::-1], b[start:][::-1])
     inner = (start, len(a) - end, start, len(b) - end)
     runs = [(0, start, 0, start), *_runs(a, b, inner), (len(a) - end, len(a), len(b) - end, len(b))]
     segments: list[Segment] = []
@@ -313,12 +300,6 @@ def word_diff(left: str, right: str) -> WordDiff:
 def _span(text: str, tokens: list[tuple[int, int]]) -> str:
     """Return the text from the first token to the last, on one line."""
     return " ".join(text[tokens[0][0] : tokens[-1][1]].split()) if tokens else ""
-
-
-def _common(a: list[str], b: list[str]) -> int:
-    """Return the number of words that both lists start with."""
-    pairs = zip(a, b, strict=False)
-    return next((n for n, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
 
 
 def _runs(

@@ -168,24 +168,20 @@ def evaluation_file(folder: Path) -> DataFile:
     """
     path = folder / MANIFEST_NAME
     if not path.exists():
-        return _only_file(folder)
+        names = _find_names(folder)
+        if len(names) == 1:
+            return DataFile(names[0], "eval", folder / names[0])
+        found = ", ".join(str(folder / name) for name in names) or "none"
+        raise InputError(
+            f"{folder}: no {MANIFEST_NAME}, and expected one .jsonl file, found {found}; give "
+            f"--data FILE, or write a manifest: pact-audit manifest {folder}"
+        )
     files = dataset_files(folder, read_manifest(path).value)
     evaluation_files = [file for file in files if file.role == "eval"]
     if len(evaluation_files) != 1:
-        names = ", ".join(str(file.path) for file in evaluation_files) or "none"
-        raise InputError(f"{path}: expected one evaluation file, found {names}; give --data FILE")
+        found = ", ".join(str(file.path) for file in evaluation_files) or "none"
+        raise InputError(f"{path}: expected one evaluation file, found {found}; give --data FILE")
     return evaluation_files[0]
-
-
-def _only_file(folder: Path) -> DataFile:
-    names = _find_names(folder)
-    if len(names) != 1:
-        files = ", ".join(str(folder / name) for name in names) or "none"
-        raise InputError(
-            f"{folder}: no {MANIFEST_NAME}, and expected one .jsonl file, found {files}; give "
-            f"--data FILE, or write a manifest: pact-audit manifest {folder}"
-        )
-    return DataFile(names[0], "eval", folder / names[0])
 
 
 def dataset_file(place: Path) -> Path:
@@ -282,11 +278,8 @@ def role_of_name(path: Path, otherwise: Role = "eval") -> Role:
 
 
 def _role_in_words(path: Path) -> Role | None:
-    for word in re.findall(r"[a-z]+", path.stem.lower()):
-        for role, role_words in _ROLE_WORDS.items():
-            if word in role_words:
-                return role
-    return None
+    words = re.findall(r"[a-z]+", path.stem.lower())
+    return next((role for word in words for role in ROLES if word in _ROLE_WORDS[role]), None)
 
 
 def make_manifest(
@@ -316,28 +309,20 @@ def make_manifest(
     manifest: dict[str, Json] = {"storage_format": STORAGE_FORMAT}
     manifest |= {key: value for key, value in (previous or {}).items() if key not in ours}
     kept = manifest.get("file_sha256")
-    names = [file.name for file in files]
-    hashes: dict[str, Json] = dict(kept) if isinstance(kept, dict) else {}
-    hashes = {
-        name: digest for name, digest in hashes.items() if not name.lower().endswith(".jsonl")
-    }
-    manifest["file_sha256"] = hashes | {
-        name: file_facts.sha256 for name, file_facts in zip(names, facts, strict=True)
+    hashes = kept if isinstance(kept, dict) else {}
+    described = [*zip(files, facts, strict=True)]
+    manifest["file_sha256"] = {
+        **{name: sha for name, sha in hashes.items() if not name.lower().endswith(".jsonl")},
+        **{file.name: of_file.sha256 for file, of_file in described},
     }
     manifest["roles"] = {file.name: file.role for file in files}
-    manifest["rows"] = {
-        name: file_facts.rows for name, file_facts in zip(names, facts, strict=True)
-    }
-    by_role = {
-        role: [
-            file_facts for file, file_facts in zip(files, facts, strict=True) if file.role == role
-        ]
-        for role in ROLES
-    }
-    if len(by_role["train"]) == 1:
-        train = by_role["train"][0]
-        manifest |= {"training_rows": train.rows, "train_sha256": train.sha256}
-    if len(by_role["eval"]) == 1:
-        eval_file = by_role["eval"][0]
-        manifest |= {"eval_rows": eval_file.rows, "eval_record_fingerprint": eval_file.fingerprint}
+    manifest["rows"] = {file.name: of_file.rows for file, of_file in described}
+    train, evaluation = (
+        [of_file for file, of_file in described if file.role == role] for role in ("train", "eval")
+    )
+    if len(train) == 1:
+        manifest |= {"training_rows": train[0].rows, "train_sha256": train[0].sha256}
+    if len(evaluation) == 1:
+        rows, fingerprint = evaluation[0].rows, evaluation[0].fingerprint
+        manifest |= {"eval_rows": rows, "eval_record_fingerprint": fingerprint}
     return manifest

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import BinaryIO, Final, Generic, Protocol, Self, TypeVar, cast
+from typing import Final, Generic, Protocol, Self, TypeVar, cast
 
 import polars as pl
 
@@ -186,7 +186,8 @@ class Index:
             handles = [stack.enter_context(file.path.open("rb")) for file in self.files]
             for row in tracked(rows, "Reading records", "records"):
                 number = int(files[row])
-                raw = _bytes_at(handles[number], int(offsets[row]), int(lengths[row]))
+                handles[number].seek(int(offsets[row]))
+                raw = handles[number].read(int(lengths[row]))
                 try:
                     value = cast("dict[str, Json]", loads_again(raw.decode("utf-8")))
                 except ValueError:
@@ -260,7 +261,9 @@ def build_index(files: Sequence[DataFile], scan: Scan | None = None) -> Index:
     n_bytes = sum(file.path.stat().st_size for file in files if file.path.is_file())
     in_others = n_bytes >= FEWEST_BYTES
     tasks, hashes, read = [], [], []
-    n_lines, fingerprints = [0] * len(files), [_Fingerprint() for _ in files]
+    n_lines, spoiled = [0] * len(files), set[int]()
+    # Of `json.dumps(list of records, ensure_ascii=False, sort_keys=True)`.
+    fingerprints = [hashlib.sha256(b"[") for _ in files]
     with step("Reading", n_bytes, "bytes") as reading:
         for number, file in enumerate(files):
             with step("Hashing", counts=0):  # a fiftieth of the time
@@ -273,14 +276,20 @@ def build_index(files: Sequence[DataFile], scan: Scan | None = None) -> Index:
         for task, part in zip(tasks, parts, strict=True):
             if scan is not None and part.scan is not None:
                 scan.join(part.scan)
-            fingerprints[task.number].add_texts(part.texts)
+            if part.content is None:
+                spoiled.add(task.number)
+            elif part.content:
+                comma = ", " if n_lines[task.number] else ""
+                fingerprints[task.number].update(f"{comma}{part.content}".encode())
             n_lines[task.number] += part.n_lines
             read.append(part)
             reading.done += task.span.stop - task.span.start if in_others else 0
-    facts = [
-        FileFacts(sha256, n, fingerprint.digest() if file.role == "eval" else None)
-        for file, sha256, n, fingerprint in zip(files, hashes, n_lines, fingerprints, strict=True)
-    ]
+    facts = []
+    for number, file in enumerate(files):
+        fingerprints[number].update(b"]")
+        has_fingerprint = file.role == "eval" and number not in spoiled
+        fingerprint = fingerprints[number].hexdigest() if has_fingerprint else None
+        facts.append(FileFacts(hashes[number], n_lines[number], fingerprint))
     frame = pl.concat([pl.DataFrame(schema=COLUMNS), *(part.frame for part in read)])
     bad_lines = tuple(line for part in read for line in part.bad_lines)
     return Index(tuple(files), tuple(facts), frame, bad_lines)
@@ -333,19 +342,27 @@ class _Task(Generic[Scan]):
 
 @dataclass(frozen=True, slots=True)
 class _Part(Generic[Scan]):
-    """Part of the index, made from some lines, with the texts of the fingerprint."""
+    """Part of the index, made from some lines.
+
+    Attributes:
+        frame: a row per record.
+        bad_lines: lines that are no records.
+        n_lines: number of lines that are not empty.
+        content: what the fingerprint is made of; None if a line is not JSON.
+        scan: the scan, which has seen the records.
+    """
 
     frame: pl.DataFrame
     bad_lines: list[BadLine]
     n_lines: int
-    texts: list[str | None]
+    content: str | None
     scan: Scan | None
 
 
 def _read_part(task: _Task[Scan]) -> _Part[Scan]:
     rows: list[tuple[object, ...]] = []
     bad_lines: list[BadLine] = []
-    texts: list[str | None] = []
+    texts: list[str] = []
     number, file, n_lines = task.number, task.file, 0
     for at, offset, raw in read_lines_at(file.path, task.span):
         line = file.lines[at - 1] if file.lines else at
@@ -363,32 +380,11 @@ def _read_part(task: _Task[Scan]) -> _Part[Scan]:
             if task.scan is not None:
                 task.scan.record(Located(record, cast("dict[str, Json]", value), file))
             rows.append(_row(number, offset, len(raw), record))
-        if file.role == "eval":
-            text = json.dumps(value, ensure_ascii=False, sort_keys=True) if is_json else None
-            texts.append(text)
+        if file.role == "eval" and is_json:
+            texts.append(json.dumps(value, ensure_ascii=False, sort_keys=True))
     frame = pl.DataFrame(rows, schema=COLUMNS, orient="row")
-    return _Part(frame, bad_lines, n_lines, texts, task.scan)
-
-
-class _Fingerprint:
-    """SHA-256 of `json.dumps(list of records, ensure_ascii=False, sort_keys=True)`, streamed."""
-
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256(b"[")
-        self._first = True
-        self._whole = True
-
-    def add_texts(self, texts: Iterable[str | None]) -> None:
-        for text in texts:
-            if text is None:  # a line that is not JSON
-                self._whole = False
-                continue
-            self._digest.update((text if self._first else f", {text}").encode())
-            self._first = False
-
-    def digest(self) -> str | None:
-        self._digest.update(b"]")
-        return self._digest.hexdigest() if self._whole else None
+    whole = all(line.is_json for line in bad_lines)
+    return _Part(frame, bad_lines, n_lines, ", ".join(texts) if whole else None, task.scan)
 
 
 def _row(number: int, offset: int, length: int, record: Record) -> tuple[object, ...]:
@@ -440,8 +436,3 @@ def _hash(text: str) -> int:
 
 def _change_error(file: DataFile) -> InputError:
     return InputError(f"{file.path}: the file has changed during the audit")
-
-
-def _bytes_at(handle: BinaryIO, offset: int, length: int) -> bytes:
-    handle.seek(offset)
-    return handle.read(length)

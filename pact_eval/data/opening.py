@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 import polars as pl
@@ -155,32 +155,19 @@ def manifest_check(path: Path, families: Iterable[str]) -> ManifestCheck | None:
     Raises:
         InputError: the file or the manifest cannot be read.
     """
-    manifest = _manifest_of(path)
-    return None if manifest is None else _check(path, families, manifest)
-
-
-def _manifest_of(path: Path) -> Manifest | None:
-    """Return the nearest manifest around a file, if it names the file."""
     resolved = located(path)
-    for folder in list(resolved.parents)[:_FOLDERS]:
-        place = folder / MANIFEST_NAME
-        if is_file(place):
-            manifest = read_manifest(_as_given(path, folder) / MANIFEST_NAME)
-            name = resolved.relative_to(folder).as_posix()
-            return manifest if name in named_files(manifest.value) else None
-    return None
+    near = (folder for folder in [*resolved.parents][:_FOLDERS] if is_file(folder / MANIFEST_NAME))
+    folder = next(near, None)
+    if folder is None:
+        return None
+    # The folder as the user would write it.
+    given = next((parent for parent in path.parents if parent.resolve() == folder), folder)
+    manifest = read_manifest(given / MANIFEST_NAME)
+    name = resolved.relative_to(folder).as_posix()
+    return _check(path, name, families, manifest) if name in named_files(manifest.value) else None
 
 
-def _as_given(path: Path, folder: Path) -> Path:
-    """Return a folder around a file as the user would write it."""
-    for parent in path.parents:
-        if parent.resolve() == folder:
-            return parent
-    return folder
-
-
-def _check(path: Path, families: Iterable[str], manifest: Manifest) -> ManifestCheck:
-    name = located(path).relative_to(manifest.folder.resolve()).as_posix()
+def _check(path: Path, name: str, families: Iterable[str], manifest: Manifest) -> ManifestCheck:
     hashes = manifest.value["file_sha256"]
     stated = hashes.get(name) if isinstance(hashes, dict) else None
     check = ManifestCheck(
@@ -321,11 +308,10 @@ def _data_names(files: Iterable[str]) -> list[str]:
 
 def _with_neighbours(listing: Listing, file: str) -> Path:
     """Download a file, its questions, and the dataset of the nearest manifest that names it."""
-    folders = [*_folders_above(file)][:3]
-    for folder in folders:
-        if folder + MANIFEST_NAME in listing.files:
-            _with_named_files(listing, folder)
-            break
+    above = [f"{folder}/".removeprefix("./") for folder in PurePosixPath(file).parents]
+    nearest = [folder for folder in above[:_FOLDERS] if folder + MANIFEST_NAME in listing.files]
+    if nearest:
+        _with_named_files(listing, nearest[0])
     stem = file.rpartition(".")[0]
     questions = [name + _QUESTIONS for name in (file, stem) if name + _QUESTIONS in listing.files]
     return download(listing, [file, *questions]) / file
@@ -339,13 +325,6 @@ def _with_named_files(listing: Listing, folder: str) -> Path:
     if present:
         download(listing, present)
     return path
-
-
-def _folders_above(file: str) -> Iterable[str]:
-    """Yield the folders around a file, the nearest first, each with a slash at its end."""
-    parts = file.split("/")[:-1]
-    for number in range(len(parts), -1, -1):
-        yield "".join(f"{part}/" for part in parts[:number])
 
 
 def _list_names(names: Collection[str]) -> str:

@@ -390,7 +390,8 @@ def parse_record(
         provenance=_optional_object(obj, "provenance") or {},
         line=line,
         ablation=ablation,
-        metadata=_metadata(obj),
+        # `metadata` of another type is somebody else's.
+        metadata={**metadata} if isinstance(metadata := obj.get("metadata"), dict) else {},
     )
 
 
@@ -422,7 +423,7 @@ def parse_field(name: str, value: Json) -> Field:
         raise ValueError(message)
     if obj.get("instructions") is None:
         raise ValueError(f"field {name}: instructions are missing")
-    answers = _ANSWERS_OF[kind](name, obj.get("criteria"))
+    answers = _answers(name, kind, obj.get("criteria"))
     if not MIN_ANSWERS <= len(answers) <= MAX_ANSWERS:
         raise ValueError(
             f"field {name}: expected {MIN_ANSWERS} to {MAX_ANSWERS} answers, got {len(answers)}"
@@ -437,41 +438,31 @@ def _nearest_kind(read: Json) -> str:
     return f'; did you mean "{kinds[0]}"?' if kinds else ""
 
 
-def _choice_answers(name: str, criteria: Json) -> tuple[Answer, ...]:
-    obj = _object(criteria, f"field {name}: criteria of a choice")
-    if "" in obj:
-        raise ValueError(f"field {name}: an answer's name is empty")
-    return tuple(Answer(key, _description(name, key, text)) for key, text in obj.items())
-
-
-def _boolean_answers(name: str, criteria: Json) -> tuple[Answer, ...]:
-    obj = {} if criteria is None else _object(criteria, f"field {name}: criteria of a boolean")
-    unknown = [key for key in obj if key not in ("false", "true")]
-    if unknown:
-        raise ValueError(
-            f"field {name}: boolean criteria are named false and true, got {_list_names(unknown)}"
-        )
-    return tuple(Answer(key, _description(name, key, obj.get(key))) for key in ("false", "true"))
-
-
-def _score_answers(name: str, criteria: Json) -> tuple[Answer, ...]:
-    if not isinstance(criteria, list):
+def _answers(name: str, kind: FieldKind, criteria: Json) -> tuple[Answer, ...]:
+    """Return the answers of a field in canonical order; criteria of a boolean may be missing."""
+    texts: dict[str, Json] = {}
+    if kind == "score" and not isinstance(criteria, list):
         message = f"field {name}: criteria of a score: expected a list, got {describe(criteria)}"
         raise ValueError(message)
-    return tuple(
-        Answer(str(level), _description(name, str(level), text))
-        for level, text in enumerate(criteria)
-    )
-
-
-_ANSWERS_OF = {"choice": _choice_answers, "boolean": _boolean_answers, "score": _score_answers}
-
-
-def _description(name: str, key: str, value: Json) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    message = f"field {name}: answer {key}: expected a description or null, got {describe(value)}"
-    raise ValueError(message)
+    if isinstance(criteria, list) and kind == "score":
+        texts = {str(level): text for level, text in enumerate(criteria)}
+    elif kind == "choice" or criteria is not None:
+        texts = _object(criteria, f"field {name}: criteria of a {kind}")
+    if kind == "boolean":
+        if unknown := texts.keys() - {"false", "true"}:
+            names = _list_names(key for key in texts if key in unknown)
+            message = f"field {name}: boolean criteria are named false and true, got {names}"
+            raise ValueError(message)
+        texts = {key: texts.get(key) for key in ("false", "true")}
+    if "" in texts:
+        raise ValueError(f"field {name}: an answer's name is empty")
+    answers = []
+    for key, text in texts.items():
+        if text is not None and not isinstance(text, str):
+            what = f"expected a description or null, got {describe(text)}"
+            raise ValueError(f"field {name}: answer {key}: {what}")
+        answers.append(Answer(key, text))
+    return tuple(answers)
 
 
 def _reference(obj: Mapping[str, Json], field: Field, *, required: bool) -> int | None:
@@ -500,12 +491,6 @@ def _variant(obj: Mapping[str, Json], *, ablated: bool) -> Variant:
         _one_of(obj, "variant", ("base", "ablated"))
         return "ablated"
     return cast("PairVariant", _one_of(obj, "variant", get_args(PairVariant)))
-
-
-def _metadata(obj: Mapping[str, Json]) -> dict[str, Json]:
-    """Return further columns; `metadata` of another type is somebody else's, as before."""
-    value = obj.get("metadata")
-    return dict(value) if isinstance(value, dict) else {}
 
 
 def _ablation(obj: Mapping[str, Json], field: Field) -> AblatedFrom | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import polars as pl
 
@@ -127,7 +127,17 @@ def assign_roles(source_families: Iterable[str], held_out: HeldOut) -> dict[str,
         {'a': 'calibration', 'b': 'train', 'c': 'train', 'd': 'selection'}
     """
     names = sorted(set(source_families))
-    named = _named_roles(names, held_out)
+    selection, calibration = held_out.selection, held_out.calibration
+    unknown = sorted({*selection, *calibration} - {*names})
+    if unknown:
+        more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
+        known = f"{', '.join(names[:_NAMES_SHOWN])}{more}"
+        raise RoleError(f"no source family is named {', '.join(unknown)}; the file has {known}")
+    both = sorted({*selection} & {*calibration})
+    if both:
+        raise RoleError(f"for selection and for calibration: {', '.join(both)}; give each one role")
+    named: dict[str, Role] = dict.fromkeys(selection, "selection")
+    named |= dict.fromkeys(calibration, "calibration")
     drawn = held_out.drawn
     if len(named) + len(drawn) >= len(names):
         roles = [*named.values(), *drawn]
@@ -141,26 +151,6 @@ def assign_roles(source_families: Iterable[str], held_out: HeldOut) -> dict[str,
     unnamed = [name for name in shuffled if name not in named]
     trained: dict[str, Role] = dict.fromkeys(names, "train")
     return trained | named | dict(zip(unnamed, drawn, strict=False))
-
-
-def _named_roles(names: Sequence[str], held_out: HeldOut) -> dict[str, Role]:
-    selection, calibration = held_out.selection, held_out.calibration
-    unknown = sorted({*selection, *calibration} - set(names))
-    if unknown:
-        raise RoleError(
-            f"no source family is named {', '.join(unknown)}; the file has {_shown_names(names)}"
-        )
-    both = sorted(set(selection) & set(calibration))
-    if both:
-        raise RoleError(f"for selection and for calibration: {', '.join(both)}; give each one role")
-    roles: dict[str, Role] = dict.fromkeys(selection, "selection")
-    return roles | dict.fromkeys(calibration, "calibration")
-
-
-def _shown_names(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_NAMES_SHOWN])
-    rest = len(names) - _NAMES_SHOWN
-    return f"{shown} and {rest:,} more" if rest > 0 else shown
 
 
 def split_training_file(
@@ -209,7 +199,11 @@ def _split(file: DataFile, out: Path, held_out: HeldOut) -> tuple[SplitPart, ...
     }
     with new_files([*(part.path for part in parts), out / MANIFEST_NAME]) as (*paths, manifest):
         places = {part.role: path for part, path in zip(parts, paths, strict=True)}
-        _copy_lines(file.path, index, roles, places)
+        with ExitStack() as opened:
+            parts_of = {role: opened.enter_context(at.open("wb")) for role, at in places.items()}
+            lines = read_lines(file.path)
+            for name, (_, raw) in zip(index.frame["source_family"], lines, strict=True):
+                parts_of[roles[name]].write(raw if raw.endswith(b"\n") else raw + b"\n")
         described = make_manifest(
             [DataFile(part.path.name, part.role, part.path) for part in parts],
             [FileFacts(sha256_of_file(places[part.role]), part.records, None) for part in parts],
@@ -251,18 +245,6 @@ def _part(index: Index, role: Role, roles: Mapping[str, Role], out: Path) -> Spl
     )
 
 
-def _copy_lines(
-    source: Path, index: Index, roles: Mapping[str, Role], paths: Mapping[Role, Path]
-) -> None:
-    with ExitStack() as opened:
-        files: dict[Role, BinaryIO] = {
-            role: opened.enter_context(path.open("wb")) for role, path in paths.items()
-        }
-        lines = read_lines(source)
-        for name, (_, raw) in zip(index.frame["source_family"], lines, strict=True):
-            files[roles[name]].write(raw if raw.endswith(b"\n") else raw + b"\n")
-
-
 @dataclass(frozen=True)
 class WrittenManifest:
     """A manifest that was written.
@@ -278,15 +260,6 @@ class WrittenManifest:
     files: tuple[DataFile, ...]
     facts: tuple[FileFacts, ...]
     changed: bool
-
-
-def _rehash(folder: Path, previous: Mapping[str, Json] | None) -> Mapping[str, Json] | None:
-    """Return an older manifest with the present hashes of the files that are still there."""
-    hashes = previous.get("file_sha256") if previous is not None else None
-    if previous is None or not isinstance(hashes, dict):
-        return previous
-    there = [name for name in hashes if lies_inside(folder, name) and is_file(folder / name)]
-    return {**previous, "file_sha256": {name: sha256_of_file(folder / name) for name in there}}
 
 
 def write_manifest(folder: Path) -> WrittenManifest:
@@ -307,7 +280,11 @@ def write_manifest(folder: Path) -> WrittenManifest:
     path = folder / MANIFEST_NAME
     previous = read_manifest(path).value if path.exists() else None
     index = index_of_records(dataset_files(folder, previous, unnamed=True))
-    manifest = make_manifest(index.files, index.facts, _rehash(folder, previous))
+    kept = previous
+    if previous is not None and isinstance(hashes := previous.get("file_sha256"), dict):
+        there = [name for name in hashes if lies_inside(folder, name) and is_file(folder / name)]
+        kept = {**previous, "file_sha256": {name: sha256_of_file(folder / name) for name in there}}
+    manifest = make_manifest(index.files, index.facts, kept)
     changed = manifest != previous
     if changed:
         write_atomically(path, dumps_indented(manifest))

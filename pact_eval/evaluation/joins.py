@@ -424,7 +424,7 @@ def contract_notices(runs: Sequence[RunFolder]) -> tuple[ContractNotice, ...]:
     remarks += [(place, run.letters_remark) for place, run in recorded]
     flipped = [(place, run) for place, run in recorded if run.auto_dtype and run.auto_dtype.flips]
     remarks += [(place, run.dtype_remark) for place, run in flipped]
-    named = [(place, dtype) for place, run in recorded if (dtype := run.settings.dtype) is not None]
+    named = [(place, dtype) for place, run in recorded if (dtype := run.dtype) is not None]
     remarks += [
         (place, f"computed in {dtype}, and {named[0][0]} in {named[0][1]}: rounding differs")
         for place, dtype in named

@@ -159,12 +159,8 @@ class RunFolder:
         Raises:
             RunError: the file is damaged.
         """
-        try:
-            first = pl.scan_parquet(self.predictions_file, glob=False).select("variant").head(1)
-            return collected(self.predictions_file, first).to_series().to_list() == [ABLATED]
-        except RunError:
-            # `_read_rows` raises an error that says what is wrong, and where.
-            return bool((_read_rows(self.predictions_file)["variant"].head(1) == ABLATED).any())
+        first = pl.scan_parquet(self.predictions_file, glob=False).select("variant").head(1)
+        return collected(self.predictions_file, first).to_series().to_list() == [ABLATED]
 
     def require_references(self) -> None:
         """Refuse a run on ablated contexts.
@@ -449,10 +445,13 @@ class RunWriter:
         """
         everything = self.rows() if rows is None else rows
         frame, without = answered(everything), unanswered(everything)
+        statuses = dict(without["status"].value_counts().sort("status").iter_rows())
         if frame.is_empty():
-            raise RunError(f"{self.folder}: no item was answered: {_reasons(without)}")
+            reasons = f"{dumps({**statuses})}; the first: {without['reason'][0]}"
+            raise RunError(f"{self.folder}: no item was answered: {reasons}")
+        counts = Counts(frame["id"].n_unique(), len(frame), statuses)
         self._provenance.update({"status": "complete", "finished": _now(), **facts})
-        self._provenance["counts"] = _counts(frame, without).to_json()
+        self._provenance["counts"] = counts.to_json()
         self._add_wall_seconds(wall_seconds)
         beside = self.folder / _UNANSWERED
         if not without.is_empty():
@@ -495,22 +494,6 @@ class RunWriter:
         self.close()
 
 
-def _counts(frame: pl.DataFrame, without: pl.DataFrame) -> Counts:
-    """Return the counts of items and views, and of unanswered items by status."""
-    return Counts(frame["id"].n_unique(), len(frame), _statuses(without))
-
-
-def _statuses(without: pl.DataFrame) -> dict[str, int]:
-    if without.is_empty():
-        return {}
-    return dict(without["status"].value_counts().sort("status").iter_rows())
-
-
-def _reasons(without: pl.DataFrame) -> str:
-    """Return the statuses of unanswered items, with the first reason."""
-    return f"{dumps({**_statuses(without)})}; the first: {without['reason'][0]}"
-
-
 def _provenance_of(
     folder: Path, settings: Mapping[str, Json], labels: Mapping[str, Json]
 ) -> dict[str, Json]:
@@ -529,34 +512,25 @@ def _provenance_of(
     seal = check_seal(folder, recorded) if complete else None
     provenance: dict[str, Json] = dict(recorded.recorded)
     _refuse_other_settings(folder, provenance.get("settings"), settings)
+    given = {key: value for key, value in labels.items() if value is not None}
     # Labels do not change numbers, but arm and seed of a run must not change silently.
-    fixed_labels = {
-        key: provenance[key] for key in _FIXED_LABELS if provenance.get(key) is not None
-    }
-    new_labels = {key: labels[key] for key in fixed_labels if labels.get(key) is not None}
-    _refuse_other_settings(folder, fixed_labels, fixed_labels | new_labels)
+    fixed = {key: provenance[key] for key in _FIXED_LABELS if provenance.get(key) is not None}
+    requested = {key: given.get(key, value) for key, value in fixed.items()}
+    _refuse_other_settings(folder, fixed, requested)
     if seal is not None:
-        return _with_more_labels(recorded, seal, labels)
-    provenance |= {key: value for key, value in labels.items() if value is not None}
+        # The run gets the labels that it lacks, and its role. What it has stays: the same command
+        # from another place must not change its digest.
+        added = {
+            key: value
+            for key, value in given.items()
+            if provenance.get(key) is None or key == "role"
+        }
+        return sealed(provenance | added, rows_of_seal(seal))
+    provenance |= given
     versions = library_versions(quantised=settings.get("quantisation") is not None)
     if provenance.get("versions") != versions:
         provenance["resumed_with_versions"] = versions
     return provenance
-
-
-def _with_more_labels(
-    recorded: Provenance, seal: Seal, labels: Mapping[str, Json]
-) -> dict[str, Json]:
-    """Return the provenance of a complete run with labels that it lacks, and with its role.
-
-    What it has stays: the same command from another place must not change the digest of the run.
-    """
-    added = {
-        key: value
-        for key, value in labels.items()
-        if value is not None and (recorded.recorded.get(key) is None or key == "role")
-    }
-    return sealed(dict(recorded.recorded) | added, rows_of_seal(seal))
 
 
 def library_versions(*, quantised: bool = False) -> dict[str, Json]:

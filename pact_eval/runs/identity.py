@@ -109,7 +109,8 @@ class RunIdentity:
     def of_json(cls, recorded: Json) -> RunIdentity:
         """Return the identity that `to_json` wrote; values that are absent are not known."""
         values: Mapping[str, Json] = recorded if isinstance(recorded, dict) else {}
-        return cls(**{name: _text(values.get(name)) for name in asdict(cls())})
+        known = {name: values.get(name) for name in asdict(cls())}
+        return cls(**{name: text for name, text in known.items() if isinstance(text, str)})
 
     def to_json(self) -> dict[str, Json]:
         """Return the identity as a JSON object; without quantisation, there is no such key."""
@@ -131,36 +132,25 @@ class RunIdentity:
             >>> [difference.fact for difference in first.differences(RunIdentity("b" * 64))]
             ['adapter']
         """
-        pairs: dict[Fact, tuple[str | None, str | None]] = {
-            "base": (self.base_sha256, other.base_sha256),
-            "contract": (self.contract_fingerprint, other.contract_fingerprint),
-            "prompts": (self.prompts_sha256, other.prompts_sha256),
-        }
-        differing = [
-            Difference(fact, mine[:_SHOWN], theirs[:_SHOWN])
-            for fact, (mine, theirs) in pairs.items()
+        compared: list[tuple[Fact, str, str | None, str | None]] = [
+            ("base", "", self.base_sha256, other.base_sha256),
+            ("contract", "", self.contract_fingerprint, other.contract_fingerprint),
+            ("prompts", "", self.prompts_sha256, other.prompts_sha256),
+        ]
+        if self.base_sha256 is not None and other.base_sha256 is not None:
+            methods = (self.quantisation or "none", other.quantisation or "none")
+            compared.insert(0, ("quantisation", "", *methods))
+        adapters = (self.adapter_sha256 or "none", other.adapter_sha256 or "none")
+        if self.names_model and other.names_model and adapters[0] != adapters[1]:
+            compared.insert(0, ("adapter", "", *adapters))
+        elif self.names_model and other.names_model:
+            configs = (self.adapter_config_sha256, other.adapter_config_sha256)
+            compared.insert(0, ("adapter", "configuration ", *configs))
+        return tuple(
+            Difference(fact, f"{what}{mine[:_SHOWN]}", f"{what}{theirs[:_SHOWN]}")
+            for fact, what, mine, theirs in compared
             if mine is not None and theirs is not None and mine != theirs
-        ]
-        return (*self._adapter_difference(other), *self._quantisation_difference(other), *differing)
-
-    def _quantisation_difference(self, other: RunIdentity) -> list[Difference]:
-        has_bases = self.base_sha256 is not None and other.base_sha256 is not None
-        if not has_bases or self.quantisation == other.quantisation:
-            return []
-        return [
-            Difference("quantisation", self.quantisation or "none", other.quantisation or "none")
-        ]
-
-    def _adapter_difference(self, other: RunIdentity) -> list[Difference]:
-        if not (self.names_model and other.names_model):
-            return []
-        if self.adapter_sha256 != other.adapter_sha256:
-            return [Difference("adapter", _name(self), _name(other))]
-        configs = (self.adapter_config_sha256, other.adapter_config_sha256)
-        if None in configs or configs[0] == configs[1]:
-            return []
-        before, after = (f"configuration {(config or '')[:_SHOWN]}" for config in configs)
-        return [Difference("adapter", before, after)]
+        )
 
 
 def join_differences(first: Provenance, other: Provenance) -> tuple[Difference, ...]:
@@ -183,13 +173,12 @@ def join_differences(first: Provenance, other: Provenance) -> tuple[Difference, 
     one_arm = first.arm is not None and first.arm == other.arm
     if not one_arm and any(difference.fact == "adapter" for difference in differences):
         kept.add("quantisation")
-    data = (first.data.sha256, other.data.sha256)
-    scored = first.source == other.source == "score"
     differing = [difference for difference in differences if difference.fact in kept]
     differing += log_differences(first, other)
-    if scored and None not in data and data[0] != data[1]:
-        before, after = ((sha256 or "")[:_SHOWN] for sha256 in data)
-        differing.insert(0, Difference("data", before, after))
+    mine, theirs = first.data.sha256, other.data.sha256
+    scored = first.source == other.source == "score"
+    if scored and mine is not None and theirs is not None and mine != theirs:
+        differing.insert(0, Difference("data", mine[:_SHOWN], theirs[:_SHOWN]))
     return tuple(differing)
 
 
@@ -226,14 +215,6 @@ def _prompt_facts(run: Provenance) -> dict[str, str]:
             name = task.replace("{", "{{").replace("}", "}}")
             facts[words.replace("TASK", name)] = str(of_task)[:_SHOWN]
     return facts
-
-
-def _name(identity: RunIdentity) -> str:
-    return "none" if identity.adapter_sha256 is None else identity.adapter_sha256[:_SHOWN]
-
-
-def _text(value: Json) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 QUESTION: Final = "question"

@@ -21,7 +21,6 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Self, TypedDict
 
@@ -246,33 +245,6 @@ class Quantisation(RunSection, frozen=True):
     method: str | None = None
 
 
-class RecordedSettings(RunSection, frozen=True):
-    """What determines the numbers, as far as it is used; see `Provenance`.
-
-    Attributes:
-        values: what the rows hold, such as `ANSWERS`; None for logits of scored runs.
-        order_seed: seed of the letter orders; None if the run does not say.
-        prompts_sha256: SHA-256 of a probe prompt through contract, template and tokenizer.
-        server: what was asked of a server; None for a local model.
-        views: rules of adaptive views, which are gone.
-    """
-
-    adapter: RecordedWeights | None = None
-    base: RecordedBase | None = None
-    contract: Contract = Contract()
-    data: Data = Data()
-    k: int | None = None
-    dtype: str | None = None
-    quantisation: Quantisation = Quantisation()
-    device: str | None = None
-    batch_tokens: int | None = None
-    values: str | None = None
-    order_seed: Any = None
-    prompts_sha256: str | None = None
-    server: Any = None
-    views: Any = None
-
-
 class EngineCheck(RunSection, frozen=True):
     """The comparison of an engine with one plain pass per prompt, on a sample.
 
@@ -450,8 +422,7 @@ class RecordedLog(RunSection, frozen=True):
     unverified: int = 0
 
 
-@dataclass(frozen=True)
-class ImportFacts:
+class ImportFacts(RunSection, frozen=True):
     """Facts of an import.
 
     Attributes:
@@ -472,22 +443,16 @@ class ImportFacts:
     rounding: Rounding | None = None
     censored: Censored | None = None
     several_right: int = 0
-    log: Mapping[str, Json] = field(default_factory=dict)
+    log: Mapping[str, Any] = {}
 
     def to_json(self) -> dict[str, Json]:
         """Return the keys for `run.json`; what does not apply is left out."""
-        optional: dict[str, Json] = {
-            "rounding": None if self.rounding is None else self.rounding.to_json(),
-            "censored": None if self.censored is None else self.censored.to_json(),
-            "several_right": self.several_right,
-            "log": dict(self.log),
+        always: dict[str, Json] = {
+            "ignored_columns": [],
+            "renormalised": 0,
+            "zero_on_reference": 0,
         }
-        return {
-            "ignored_columns": [*self.ignored_columns],
-            "renormalised": self.renormalised,
-            "zero_on_reference": self.zero_on_reference,
-            **{name: value for name, value in optional.items() if value},
-        }
+        return always | Section.to_json(self)
 
 
 class RecordedServer(RunSection, frozen=True, omit_defaults=False):
@@ -617,7 +582,21 @@ class Provenance(RunSection, frozen=True, eq=False):
         data_from_run: the dataset file, or that of the references, seen from the run folder.
         contract_files: the folder or file of a decision template, as given; None for another
             contract, or the generic prompt.
-        settings: what determines the numbers.
+        settings: everything that determines the numbers; what is used of it follows. A field `k` is
+            named `settings: k`, as messages name the key.
+        adapter: identity of the adapter; None for a base model or an import.
+        base: identity of the base model.
+        contract: the prompt contract.
+        data: identity of the dataset; of an import, of its log.
+        k: views per item.
+        dtype: precision, such as "float32".
+        quantised: how the weights of the base were quantised.
+        device: where the model ran.
+        batch_tokens: tokens per pass, as asked for.
+        values: what the rows hold, such as `ANSWERS`; None for logits of scored runs.
+        order_seed: seed of the letter orders; None if the run does not say.
+        prompts_sha256: SHA-256 of a probe prompt through contract, template and tokenizer.
+        asked_server: what was asked of a server; None for a local model.
         engine: how views were scored.
         counts: items and views.
         server: requests to a server; None for a local model.
@@ -652,7 +631,20 @@ class Provenance(RunSection, frozen=True, eq=False):
     references_file: str | None = msgspec.field(name="references", default=None)
     data_from_run: str | None = None
     contract_files: str | None = None
-    settings: RecordedSettings = RecordedSettings()
+    settings: Mapping[str, Any] = {}
+    adapter: RecordedWeights | None = msgspec.field(name="settings: adapter", default=None)
+    base: RecordedBase | None = msgspec.field(name="settings: base", default=None)
+    contract: Contract = msgspec.field(name="settings: contract", default=Contract())
+    data: Data = msgspec.field(name="settings: data", default=Data())
+    k: int | None = msgspec.field(name="settings: k", default=None)
+    dtype: str | None = msgspec.field(name="settings: dtype", default=None)
+    quantised: Quantisation = msgspec.field(name="settings: quantisation", default=Quantisation())
+    device: str | None = msgspec.field(name="settings: device", default=None)
+    batch_tokens: int | None = msgspec.field(name="settings: batch_tokens", default=None)
+    values: str | None = msgspec.field(name="settings: values", default=None)
+    order_seed: Any = msgspec.field(name="settings: order_seed", default=None)
+    prompts_sha256: str | None = msgspec.field(name="settings: prompts_sha256", default=None)
+    asked_server: Any = msgspec.field(name="settings: server", default=None)
     engine: RecordedEngine = RecordedEngine()
     counts: Counts = Counts()
     server: RecordedServer | None = None
@@ -683,8 +675,7 @@ class Provenance(RunSection, frozen=True, eq=False):
             source: name of the file in messages.
 
         Raises:
-            RunError: a value has the wrong type, and the message names the key; or the run was
-                scored with adaptive views, which are gone.
+            RunError: a value has the wrong type, and the message names the key.
 
         Examples:
             >>> provenance = Provenance.of({"arm": "pact", "settings": {"k": 4}, "note": "mine"})
@@ -694,13 +685,10 @@ class Provenance(RunSection, frozen=True, eq=False):
         content = {
             key: value for key, value in recorded.items() if value != "" or key not in _LABELS
         }
-        provenance = cls.of_json(content, source)
-        if provenance.settings.views is not None:
-            raise RunError(
-                f"{source}: settings: views: the run was scored with `--views adaptive`, which is "
-                "gone; score the data again with all --k views, in another folder"
-            )
-        return msgspec.structs.replace(provenance, recorded=recorded)
+        settings = recorded.get("settings")
+        if isinstance(settings, dict):
+            content |= {f"settings: {key}": value for key, value in settings.items()}
+        return msgspec.structs.replace(cls.of_json(content, source), recorded=recorded)
 
     @property
     def created(self) -> dt.datetime | None:
@@ -733,14 +721,13 @@ class Provenance(RunSection, frozen=True, eq=False):
         """What the precision that auto took changes; None for float32, and if the user named it.
 
         Examples:
-            >>> settings = RecordedSettings(dtype="bfloat16")
             >>> chosen = AutoDtype("fast", 6, 0.03, 1)
-            >>> print(Provenance(settings=settings, auto_dtype=chosen).dtype_remark)
+            >>> print(Provenance(dtype="bfloat16", auto_dtype=chosen).dtype_remark)
             ... # doctest: +NORMALIZE_WHITESPACE
             computed in bfloat16 (fast): on 6 checked views, log-probabilities differ from
             float32 by up to 0.03, and 1 answer changes; --dtype fp32 computes in float32
         """
-        dtype, chosen = self.settings.dtype, self.auto_dtype
+        dtype, chosen = self.dtype, self.auto_dtype
         if chosen is None or dtype == "float32":
             return None
         found = "not compared with float32, for lack of memory"
@@ -754,44 +741,14 @@ class Provenance(RunSection, frozen=True, eq=False):
         return f"computed in {dtype} ({chosen.why}): {found}; --dtype fp32 computes in float32"
 
     @property
-    def adapter(self) -> RecordedWeights | None:
-        """Identity of the adapter; None for a base model or an import."""
-        return self.settings.adapter
-
-    @property
-    def base(self) -> RecordedBase | None:
-        """Identity of the base model."""
-        return self.settings.base
-
-    @property
-    def contract(self) -> Contract:
-        """The prompt contract."""
-        return self.settings.contract
-
-    @property
-    def data(self) -> Data:
-        """Identity of the dataset; of an import, of its log."""
-        return self.settings.data
-
-    @property
-    def k(self) -> int | None:
-        """Views per item."""
-        return self.settings.k
-
-    @property
-    def dtype(self) -> str | None:
-        """Precision, such as "float32"."""
-        return self.settings.dtype
-
-    @property
     def quantisation(self) -> str | None:
         """How the weights of the base were quantised; None if not, or if that is not known."""
-        return self.settings.quantisation.method
+        return self.quantised.method
 
     @property
     def known(self) -> Known:
         """What is known of every item."""
-        return known_by_values(self.settings.values)
+        return known_by_values(self.values)
 
     @property
     def censored(self) -> bool:
@@ -856,18 +813,7 @@ class Provenance(RunSection, frozen=True, eq=False):
             >>> Provenance.of({"settings": {"server": {"wire": "systemone"}}}).served
             True
         """
-        return self.settings.server is not None
-
-    @property
-    def order_seed(self) -> Json:
-        """Seed of the letter orders; None if the run does not say."""
-        seed: Json = self.settings.order_seed
-        return seed
-
-    @property
-    def prompts_sha256(self) -> str | None:
-        """SHA-256 of a probe prompt through contract, template and tokenizer; None if absent."""
-        return self.settings.prompts_sha256
+        return self.asked_server is not None
 
     @property
     def precision(self) -> str | None:

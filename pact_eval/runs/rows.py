@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
@@ -73,7 +72,6 @@ ABLATED: Final = "ablated"
 _OF_A_VIEW: Final = (*("view", "code_order", "logits", "prompt_tokens", "answer_mass", *OF_LOGS),)
 _IN_EVERY_ROW: Final = ("id", "kind", "n_choices", "view", "code_order", "logits")
 _KINDS: Final = get_args(FieldKind)
-_BITS: Final = 62
 _SAME_IN_EVERY_VIEW: Final = (
     *("id", "kind", "family", "source_family", "domain", "variant", "reference", "n_choices"),
 )
@@ -199,11 +197,7 @@ def _check_kinds(column: pl.Series) -> None:
     left = len(column)
     for kind in _KINDS:
         left -= (column == kind).sum() if left else 0
-    if not left:
-        return
-    kinds = column.unique()
-    unknown = kinds.filter(~kinds.is_in(_KINDS))
-    if len(unknown):
+    if left and len(unknown := column.filter(~column.is_in(_KINDS))):
         raise RunError(f"kind: expected {', '.join(_KINDS)}, got {unknown[0]!r:.60}")
 
 
@@ -240,15 +234,14 @@ def _check_logits(logits: pl.Series, n_choices: pl.Series) -> None:
 
 def _check_orders(orders: pl.Series, n_choices: pl.Series) -> None:
     """Each order, if known, has every index from 0 to C - 1 once."""
-    lengths = orders.list.len().fill_null(0).to_numpy()
+    lengths = orders.list.len().fill_null(0).to_numpy().astype(np.int64)
     codes = orders.explode(empty_as_null=False).drop_nulls().to_numpy()
-    answers = n_choices.to_numpy()
-    if not lengths.all():  # the orders of imported views may be unknown
-        answers, lengths = answers[lengths > 0], lengths[lengths > 0]
-    inside = codes.size == lengths.sum() and bool(((codes >= 0) & (codes < MAX_ANSWERS)).all())
-    if inside and (lengths == answers).all():
-        starts = np.cumsum(lengths, dtype=np.int64) - lengths
-        if _each_once(codes, starts, answers):
+    known = lengths > 0  # the orders of imported views may be unknown
+    if codes.size == lengths.sum() and (lengths == n_choices.to_numpy())[known].all():
+        given = np.zeros(codes.size, dtype=np.bool_)
+        if ((codes >= 0) & (codes < np.repeat(lengths, lengths))).all():
+            given[np.repeat(np.cumsum(lengths) - lengths, lengths) + codes] = True
+        if given.all():
             return
     message = "code_order: expected each answer's index once, or an empty list if it is unknown"
     raise RunError(message)
@@ -261,22 +254,6 @@ def _check_indices(lists: pl.Series, n_choices: pl.Series) -> None:
     most = np.repeat(n_choices.to_numpy(), lengths)
     if indices.size != most.size or ((indices < 0) | (indices >= most)).any():
         raise RunError(f"{lists.name}: expected indices of answers")
-
-
-def _each_once(
-    codes: npt.NDArray[np.integer], starts: npt.NDArray[np.int64], answers: npt.NDArray[np.integer]
-) -> bool:
-    """Return whether each order has every index once: its bits, 62 at a time, are all set."""
-    for low in range(0, int(answers.max(initial=0)), _BITS):
-        inside = (codes >= low) & (codes < low + _BITS)
-        bits = np.zeros(codes.size, dtype=np.int64)
-        bits[inside] = np.left_shift(np.int64(1), codes[inside] - low)
-        bits_of_items = np.bitwise_or.reduceat(bits, starts)
-        if (
-            bits_of_items != np.left_shift(np.int64(1), np.clip(answers - low, 0, _BITS)) - 1
-        ).any():
-            return False
-    return True
 
 
 def type_family(dtype: pl.DataType) -> str:
@@ -347,10 +324,8 @@ def metadata_of_rows(rows: pl.DataFrame) -> pl.DataFrame | None:
 
 def _column(name: str, values: Sequence[Json]) -> pl.Series:
     numbers = [_number(value) for value in values]
-    present = [value is not None for value in values]
-    if any(present) and all(
-        number is not None for number, is_there in zip(numbers, present, strict=True) if is_there
-    ):
+    lacking = sum(value is None for value in values)
+    if numbers.count(None) == lacking < len(values):
         return pl.Series(PREFIX + name, numbers, pl.Float64)
     return pl.Series(PREFIX + name, [_text(value) for value in values], pl.String)
 

@@ -97,7 +97,7 @@ def with_recorded_dtype(
     if not (folder / PROVENANCE_NAME).exists():
         return request
     run = read_provenance(folder)
-    dtype, is_begun = run.settings.dtype, bool(run.auto_dtype or run.parts or run.seal)
+    dtype, is_begun = run.dtype, bool(run.auto_dtype or run.parts or run.seal)
     if not is_begun or dtype not in get_args(DtypeName):
         return request
     return replace(request, dtype=cast("DtypeName", dtype))

@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Final, Literal, overload
+from typing import IO, Any, Final, Literal
 
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
@@ -99,17 +99,10 @@ class ColumnEntries(Sequence[Entry]):
     def __len__(self) -> int:
         return len(self.lines)
 
-    @overload
-    def __getitem__(self, at: int) -> Entry: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[Entry]: ...
-
-    def __getitem__(self, at: int | slice) -> Entry | list[Entry]:
+    def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return [self[each] for each in range(len(self))[at]]
-        row = [cells[at] for cells in self.cells.values()]
-        return self._entry(self.lines[at], row)
+        return self._entry(self.lines[at], [cells[at] for cells in self.cells.values()])
 
     def __iter__(self) -> Iterator[Entry]:
         return map(self._entry, self.lines, zip(*self.cells.values(), strict=True))
@@ -390,8 +383,8 @@ def _csv(path: Path) -> Entries:
             return Entries("CSV", (), _undecodable(content))
         remarks = ("The file is not UTF-8; it was read as Windows-1252 (cp1252).",)
     names, rows, problems = _rows(text, path)
-    problems = _bad_names(names) or problems
-    return Entries("CSV", () if _bad_names(names) else rows, problems, remarks=remarks)
+    bad_names = _bad_names(names)
+    return Entries("CSV", () if bad_names else rows, bad_names or problems, remarks=remarks)
 
 
 def _undecodable(content: bytes) -> list[Problem]:
@@ -505,17 +498,14 @@ def _bad_names(names: Sequence[str]) -> list[Problem]:
     """Return what is wrong with a header: columns without a name, or two of one name."""
     unnamed = [str(number) for number, name in enumerate(names, 1) if not name]
     twice = [name for name, count in Counter(names).items() if name and count > 1]
-    problems = []
-    if unnamed:
-        message = (
-            f"expected a name for every column, got none for column {', '.join(unnamed)}; write "
-            "the names on the first line"
-        )
-        problems.append(Problem(1, None, message, "columns without a name"))
-    if twice:
-        message = f"expected one column of each name, got two of {', '.join(twice)}; rename one"
-        problems.append(Problem(1, None, message, "columns of one name"))
-    return problems
+    messages = {
+        "columns without a name": "expected a name for every column, got none for column "
+        f"{', '.join(unnamed)}; write the names on the first line",
+        "columns of one name": f"expected one column of each name, got two of {', '.join(twice)}; "
+        "rename one",
+    }
+    found = zip(messages.items(), (unnamed, twice), strict=True)
+    return [Problem(1, None, message, kind) for (kind, message), wrong in found if wrong]
 
 
 def _parquet(path: Path) -> Entries:
@@ -529,7 +519,7 @@ def _parquet(path: Path) -> Entries:
         for entry in entries.entries
     ]
     problems = [
-        replace(problem, line=None, message=f"{name}, row {problem.line}: {problem.message}")
+        replace(problem, message=f"{name}: {problem.message}")
         for name, entries in read.items()
         for problem in entries.problems
     ]
@@ -551,30 +541,18 @@ def _parquet_file(path: Path) -> Entries:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path}: damaged or cut short ({reason})") from None
     cells: dict[str, list[Json]] = {}
-    wrong: dict[int, str] = {}
+    problems: list[Problem] = []
     for column in frame:
-        cells[column.name], others = _plain_cells(column)
-        wrong = others | wrong
-    rows = [at for at in range(len(frame)) if at not in wrong]
-    if wrong:
-        cells = {name: [column[at] for at in rows] for name, column in cells.items()}
-    problems = [Problem(at + 1, None, wrong[at], _CELLS) for at in sorted(wrong)]
-    return Entries("Parquet", ColumnEntries([at + 1 for at in rows], cells), problems, class_names)
-
-
-def _plain_cells(column: pl.Series) -> tuple[list[Json], dict[int, str]]:
-    """Return the cells of a column, and by its number what is wrong with a row."""
-    if column.dtype.is_float():
-        column = column.set(~column.is_finite(), None)
-    cells, wrong = column.to_list(), dict[int, str]()
-    if column.dtype in (pl.String, pl.Boolean) or column.dtype.is_numeric():
-        return cells, wrong
-    for at, cell in enumerate(cells):
-        try:
-            cells[at] = _plain(column.name, cell)
-        except ValueError as error:
-            wrong[at] = str(error)
-    return cells, wrong
+        kind = column.dtype
+        if kind.is_float():
+            column = column.set(~column.is_finite(), None)
+        cells[column.name] = column.to_list()
+        if not (kind in (pl.String, pl.Boolean) or kind.is_numeric()):
+            try:
+                cells[column.name] = [_plain(column.name, cell) for cell in cells[column.name]]
+            except ValueError as error:
+                problems.append(Problem(None, None, str(error), _CELLS))
+    return Entries("Parquet", ColumnEntries(range(1, len(frame) + 1), cells), problems, class_names)
 
 
 def _plain(name: str, value: Any) -> Json:
@@ -603,14 +581,13 @@ def _class_names(metadata: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
         features = json.loads(metadata.get("huggingface", "{}"))["info"]["features"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return {}
-    named = features.items() if isinstance(features, dict) else ()
-    lists = {
-        column: feature["names"]
-        for column, feature in named
-        if isinstance(feature, dict) and isinstance(feature.get("names"), list)
+    names = {
+        column: feature.get("names")
+        for column, feature in (features.items() if isinstance(features, dict) else ())
+        if isinstance(feature, dict)
     }
     return {
-        column: tuple(names)
-        for column, names in lists.items()
-        if all(isinstance(name, str) for name in names)
+        column: tuple(listed)
+        for column, listed in names.items()
+        if isinstance(listed, list) and all(isinstance(name, str) for name in listed)
     }

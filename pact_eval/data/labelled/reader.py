@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
@@ -37,7 +37,6 @@ from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled, is_
 from pact_eval.data.records import (
     LABELLED,
     Defaults,
-    Field,
     Record,
     defaults_of,
     parse_field,
@@ -95,11 +94,7 @@ def records_of_draft(
     """
     labels, metadata = _labels(draft, own_id or default_id(draft))
     provenance, nested = (metadata.pop(name, None) for name in ("provenance", "metadata"))
-    metadata |= {
-        name: value
-        for name, value in (nested if isinstance(nested, dict) else {}).items()
-        if name not in metadata
-    }
+    metadata = {**metadata, **(nested if isinstance(nested, dict) else {}), **metadata}
     entry_id = labels["id"]
     several = draft.always_named or len(draft.questions) > 1
     unused = {name for name in ("split", "variant") if labels[name] != draft.labels.get(name)}
@@ -107,7 +102,10 @@ def records_of_draft(
     named_labels = draft.labels.keys() - unused
     for asked_question in draft.questions:
         question, filled = _question(asked_question)
-        field = _field(asked_question, question)
+        try:
+            field = parse_field(asked_question.name or FIELD, question)
+        except ValueError as error:
+            raise DraftError(str(error), "questions that cannot be read") from None
         defaults: list[Json] = [*sorted({*labels} - named_labels | filled)]
         own = dict(metadata)
         if asked_question.name is not None:
@@ -176,13 +174,6 @@ def _description(value: Json) -> Json:
     return value if value is None or isinstance(value, str) else dumps(value)
 
 
-def _field(asked_question: AskedQuestion, question: dict[str, Json]) -> Field:
-    try:
-        return parse_field(asked_question.name or FIELD, question)
-    except ValueError as error:
-        raise DraftError(str(error), "questions that cannot be read") from None
-
-
 @dataclass(frozen=True)
 class Shape:
     """One shape of entries.
@@ -203,11 +194,16 @@ class Shape:
     refines: tuple[ShapeName, ...] = ()
 
 
-def _has(entry: Mapping[str, Json], **types: type | tuple[type, ...]) -> bool:
-    return all(name in entry and isinstance(entry[name], kind) for name, kind in types.items())
+def _with(**types: type | tuple[type, ...]) -> Callable[[Mapping[str, Json]], bool]:
+    """Return the test whether an entry has values of these types."""
+    return lambda entry: all(
+        name in entry and isinstance(entry[name], kind) for name, kind in types.items()
+    )
 
 
-_TEXT_OR_OBJECT: Final = (str, dict)
+_PACKED: Final = (str, dict)  # an object, or its JSON as text
+_REQUEST: Final = _with(request=dict, expected=dict)
+_OPEN_REQUEST: Final = _with(state=object, model=str, questions=dict, expected=dict)
 
 RECORDS: Final = Shape("records", '{"id", "family", "input", "reference", ...}', is_record)
 COLUMNS: Final = Shape("columns", "columns of question, options and answer", has_columns)
@@ -219,51 +215,36 @@ SHAPES: Final[Mapping[ShapeName, Shape]] = {
         Shape(
             "questions",
             '{"state", "questions", "expected"}',
-            lambda entry: (
-                "state" in entry
-                and _has(entry, questions=_TEXT_OR_OBJECT, expected=_TEXT_OR_OBJECT)
-            ),
+            _with(state=object, questions=_PACKED, expected=_PACKED),
             named.of_questions,
         ),
-        Shape(
-            "labels",
-            '{"state", "labels"}',
-            lambda entry: "state" in entry and _has(entry, labels=dict),
-            named.of_labels,
-        ),
+        Shape("labels", '{"state", "labels"}', _with(state=object, labels=dict), named.of_labels),
         COLUMNS,
         Shape(
             "systemone",
             'requests of /v1/systemone with "expected"',
-            lambda entry: (
-                _has(entry, request=dict, expected=dict)
-                or ("state" in entry and _has(entry, model=str, questions=dict, expected=dict))
-            ),
+            lambda entry: _REQUEST(entry) or _OPEN_REQUEST(entry),
             named.of_systemone,
             refines=("questions",),
         ),
         Shape(
             "decision-index",
             "rows of the Decision Index suite",
-            lambda entry: (
-                "state" in entry and _has(entry, questions=dict, expected=dict, _evaluation=dict)
-            ),
+            _with(state=object, questions=dict, expected=dict, _evaluation=dict),
             named.of_decision_index,
             refines=("questions",),
         ),
         Shape(
             "jevbench",
             "tasks of JevBench",
-            lambda entry: "state" in entry and _has(entry, question=dict, labels=list),
+            _with(state=object, question=dict, labels=list),
             named.of_jevbench,
             refines=("columns",),
         ),
         Shape(
             "typed-decisions",
             "cases of LocalLLaMA/typed-decisions",
-            lambda entry: (
-                "state" in entry and _has(entry, questions=_TEXT_OR_OBJECT, gold=_TEXT_OR_OBJECT)
-            ),
+            _with(state=object, questions=_PACKED, gold=_PACKED),
             named.of_typed_decisions,
             refines=("columns",),
         ),
@@ -300,18 +281,14 @@ def shape_of(
     Raises:
         ShapeError: entries fit two shapes, or none.
     """
-    if name is None and named_columns:
-        name = COLUMNS.name
-    if name is not None:
-        if name not in SHAPES:
-            raise ShapeError(f"--shape {name}: expected one of {', '.join(SHAPES)}")
-        return SHAPES[name]
-    counts: Counter[ShapeName] = Counter()
-    for entry in entries.entries:
-        counts.update(shapes_of_entry(entry.value))
+    if name is not None or named_columns:
+        return SHAPES[name or COLUMNS.name]
+    fitting = [shapes_of_entry(entry.value) for entry in entries.entries]
+    counts = Counter(shape for shapes in fitting for shape in shapes)
     most = max(counts.values(), default=0)
     first = [shape for shape in SHAPES if counts[shape] == most and most]
-    both = _fit_together(entries, first)
+    together = ([shape for shape in shapes if shape in first] for shapes in fitting)
+    both = next((shapes for shapes in together if len(shapes) > 1), ())
     if both:
         titles = " and ".join(f'"{shape}" ({SHAPES[shape].title})' for shape in both)
         message = f"{source}: the entries fit two shapes, {titles}; decide with --shape NAME"
@@ -321,31 +298,17 @@ def shape_of(
     if entries.container != "JSON lines" or not entries.entries:
         return COLUMNS
     titles = "; ".join(shape.title for shape in SHAPES.values())
+    names = ", ".join(entries.columns[:_NAMES_SHOWN]) or "no keys"
+    more = ", ..." if len(entries.columns) > _NAMES_SHOWN else ""
     raise ShapeError(
-        f"{source}: no known shape ({titles}); there are {_some(entries.columns)}. Name the "
-        "columns: --columns state=NAME,reference=NAME"
+        f"{source}: no known shape ({titles}); there are {names}{more}. Name the columns: "
+        "--columns state=NAME,reference=NAME"
     )
-
-
-def _fit_together(entries: Entries, names: Sequence[ShapeName]) -> tuple[ShapeName, ...]:
-    """Return the shapes that one entry fits together; none if entries differ in their shapes."""
-    if len(names) < 2:
-        return ()
-    for entry in entries.entries:
-        both = tuple(name for name in shapes_of_entry(entry.value) if name in names)
-        if len(both) > 1:
-            return both
-    return ()
-
-
-def _some(names: Sequence[str], limit: int = 12) -> str:
-    shown = ", ".join(names[:limit]) or "no keys"
-    return f"{shown}, ..." if len(names) > limit else shown
 
 
 _DIGITS: Final = re.compile(r"\d{1,4}")
 _QUESTIONS_SUFFIX: Final = ".questions.json"
-_OTHER_SHAPE: Final = "entries of another shape"
+_NAMES_SHOWN: Final = 12
 
 
 @dataclass(frozen=True)
@@ -458,23 +421,24 @@ def read_labelled(path: Path, reading: Reading = AUTOMATIC) -> LabelledData:
         place = _questions_file(path, reading.questions)
         questions = _questions(place, path)
         questions_sha256 = sha256_of_file(place)
-    reader = _Reader(shape, columns, questions)
-    if columns is None:
-        reader.levels_from = _first_level(reader.asked(entries.entries), reading, name)
-    for entry in entries.entries:
-        reader.read(entry)
-    problems = [*entries.problems, *reader.problems]
-    if not reader.records and not problems:
-        left_out = ", ".join(f"{count:,} {why}" for why, count in reader.left_out.items())
+    draft = partial(_draft, shape, columns, questions)
+    levels_from = 0
+    if columns is None and shape is not RECORDS:
+        levels_from = _first_level(entries.entries, draft, reading, name)
+    ids = columns.roles.get("id", ("id",))[0] if columns else "id"
+    values, records, problems, left_out = _read(entries.entries, shape, draft, levels_from, ids)
+    problems = [*entries.problems, *problems]
+    if not records and not problems:
+        reasons = ", ".join(f"{count:,} {why}" for why, count in left_out.items())
         problems = [
-            Problem(None, None, f"expected at least one answer, all are left out: {left_out}")
+            Problem(None, None, f"expected at least one answer, all are left out: {reasons}")
         ]
     if problems:
         raise RecordError(name, sorted(problems, key=lambda problem: problem.line or 0))
     return LabelledData(
-        *(path, entries.container, shape, reader.values, reader.records, len(entries.entries)),
+        *(path, entries.container, shape, values, records, len(entries.entries)),
         columns=columns,
-        left_out=reader.left_out,
+        left_out=left_out,
         reading=reading,
         questions_sha256=questions_sha256,
         remarks=(*entries.remarks, *(() if columns is None else columns.remarks)),
@@ -509,13 +473,33 @@ def _questions(place: Path, path: Path) -> dict[str, Json]:
     return value
 
 
+def _draft(
+    shape: Shape, columns: ColumnReading | None, questions: Mapping[str, Json], entry: Entry
+) -> Draft:
+    """Translate an entry by the shape of its file.
+
+    Raises:
+        DraftError: it has another shape, or is malformed.
+    """
+    if columns is not None and (not is_record(entry.value) or shape.fits(entry.value)):
+        return columns.draft(entry.value)
+    if shape.draft is not None and shape.fits(entry.value):
+        return shape.draft(entry.value, questions)
+    others = [SHAPES[name] for name in shapes_of_entry(entry.value)]
+    got = f"the keys {', '.join(entry.value) or '(none)'}; add what is missing"
+    if others:
+        got = f"{others[0].title}; put entries of different shapes into separate files"
+    raise DraftError(f"expected {shape.title}, got {got}", "entries of another shape")
+
+
 def _first_level(
-    asked_questions: Sequence[tuple[int, AskedQuestion]], reading: Reading, source: str
+    entries: Sequence[Entry], draft: Callable[[Entry], Draft], reading: Reading, source: str
 ) -> int:
     """Return the number of the first level of rubrics: 0, unless their texts say 1.
 
     Args:
-        asked_questions: questions with their lines.
+        entries: the entries; those that cannot be read are left out.
+        draft: translates an entry.
         reading: what the user says.
         source: name of the file, for the message.
 
@@ -524,12 +508,22 @@ def _first_level(
     """
     if reading.form in POSITIONS:
         return POSITIONS.index(reading.form)
-    levels = [
-        (line, answer, *numbered)
-        for line, asked_question in asked_questions
-        if isinstance(answer := asked_question.answer, int) and not isinstance(answer, bool)
-        if (numbered := _numbers_of_levels(asked_question.question)) is not None
-    ]
+    levels: list[tuple[int, int, list[str], list[int]]] = []
+    for entry in entries:
+        try:
+            asked_questions = draft(entry).questions
+        except DraftError:
+            continue
+        for asked in asked_questions:
+            question = asked.question if isinstance(asked.question, dict) else {}
+            criteria, answer = question.get("criteria"), asked.answer
+            if not isinstance(answer, int) or isinstance(answer, bool):
+                continue
+            if question.get("type") == "score" and isinstance(criteria, list):
+                texts = [text if isinstance(text, str) else "" for text in criteria]
+                found = [_DIGITS.search(text) for text in texts]
+                numbers = [int(number[0]) if number else -1 for number in found]
+                levels.append((entry.line, answer, texts, numbers))
     from_1 = all(numbers == [*range(1, len(numbers) + 1)] for _, _, _, numbers in levels)
     if not levels or not from_1 or any(answer == 0 for _, answer, _, _ in levels):
         return 0
@@ -543,118 +537,56 @@ def _first_level(
     )
 
 
-def _numbers_of_levels(question: Json) -> tuple[list[str], list[int]] | None:
-    """Return the texts of the levels of a rubric, and the first number in each."""
-    criteria = question.get("criteria") if isinstance(question, dict) else None
-    is_score = isinstance(question, dict) and question.get("type") == "score"
-    if not is_score or not isinstance(criteria, list):
-        return None
-    texts = [text if isinstance(text, str) else "" for text in criteria]
-    numbers = [_DIGITS.search(text) for text in texts]
-    return texts, [int(number[0]) if number else -1 for number in numbers]
+def _read(
+    entries: Sequence[Entry],
+    shape: Shape,
+    draft: Callable[[Entry], Draft],
+    levels_from: int,
+    ids: str,
+) -> tuple[list[dict[str, Json]], list[Record], list[Problem], Counter[str]]:
+    """Return the records of entries, as values and parsed, the problems, and what is left out.
 
-
-class _Reader:
-    """Translates entries, and gathers records and problems."""
-
-    def __init__(
-        self, shape: Shape, columns: ColumnReading | None, questions: Mapping[str, Json]
-    ) -> None:
-        self.values: list[dict[str, Json]] = []
-        self.records: list[Record] = []
-        self.problems: list[Problem] = []
-        self.left_out: Counter[str] = Counter()
-        self.levels_from = 0
-        self._shape = shape
-        self._columns = columns
-        self._questions = questions
-        self._first_of: dict[str, Record] = {}
-        self._views: set[tuple[str, str]] = set()
-        self._repeats: Counter[str] = Counter()
-
-    def asked(self, entries: Sequence[Entry]) -> list[tuple[int, AskedQuestion]]:
-        """Return the questions of all entries that can be read, with their lines."""
-        if self._shape is RECORDS:
-            return []
-        asked_questions = []
-        for entry in entries:
-            try:
-                questions = self._draft(entry).questions
-            except DraftError:
-                continue
-            asked_questions += [(entry.line, question) for question in questions]
-        return asked_questions
-
-    def read(self, entry: Entry) -> None:
-        """Read one entry."""
-        record_id = self._id(entry)
+    An item that is asked again in another order, as predictions of views are, is one record.
+    Entries of equal content that name no id are numbered.
+    """
+    values: list[dict[str, Json]] = []
+    records: list[Record] = []
+    problems: list[Problem] = []
+    left_out, repeats = Counter[str](), Counter[str]()
+    first_of, views = dict[str, Record](), set[tuple[str, str]]()
+    for entry in entries:
         try:
-            values = self._values(entry)
-            records = [parse_record(value, line=entry.line) for value in values]
-        except DraftError as error:
-            self.problems.append(Problem(entry.line, record_id, str(error), error.kind))
-            return
+            made = [entry.value]
+            if shape is not RECORDS or not shape.fits(entry.value):
+                drafted = draft(entry)
+                own_id = None
+                if "id" not in drafted.labels:
+                    own_id = default_id(drafted)
+                    repeats[own_id] += 1
+                    own_id += f"-{repeats[own_id]}" if repeats[own_id] > 1 else ""
+                made = [*records_of_draft(drafted, entry.line, shape.name, own_id, levels_from)]
+                left_out.update(drafted.left_out)
+            parsed = [parse_record(value, line=entry.line) for value in made]
         except ValueError as error:
-            self.problems.append(Problem(entry.line, record_id, str(error), "malformed entries"))
-            return
-        for value, record in zip(values, records, strict=True):
-            first = self._first_of.setdefault(record.id, record)
-            another_view = self._is_another_view(entry, record, first)
-            if first.line != entry.line and another_view:
-                self.left_out["further views of items"] += 1
-                continue
-            if first.line != entry.line:
+            kind = error.kind if isinstance(error, DraftError) else "malformed entries"
+            record_id = as_text(entry.value.get(ids))
+            problems.append(Problem(entry.line, record_id, str(error), kind))
+            continue
+        for value, record in zip(made, parsed, strict=True):
+            first = first_of.setdefault(record.id, record)
+            view = (record.id, str(entry.value.get("view")))
+            is_new_view = "view" in entry.value and view not in views
+            views.add(view)
+            asked, before = ((x.state, x.field, x.reference) for x in (record, first))
+            if first.line == entry.line:
+                values.append(value)
+                records.append(record)
+            elif is_new_view and asked == before:
+                left_out["further views of items"] += 1
+            else:
                 message = (
                     f"expected an id of its own, got the id of line {first.line}; change it, or "
                     "leave the ids out"
                 )
-                self.problems.append(Problem(entry.line, record.id, message, "repeated ids"))
-                continue
-            self.values.append(value)
-            self.records.append(record)
-
-    def _is_another_view(self, entry: Entry, record: Record, first: Record) -> bool:
-        """Return whether an item is asked again in another order, as predictions of views are."""
-        view = (record.id, str(entry.value.get("view")))
-        repeated = view in self._views or "view" not in entry.value
-        self._views.add(view)
-        asked = (record.state, record.field, record.reference)
-        return not repeated and asked == (first.state, first.field, first.reference)
-
-    def _values(self, entry: Entry) -> list[dict[str, Json]]:
-        """Return the full format of an entry; an entry that has it already is not translated."""
-        if self._shape is RECORDS and self._shape.fits(entry.value):
-            return [entry.value]
-        draft = self._draft(entry)
-        own_id = None if "id" in draft.labels else self._own_id(draft)
-        values = [*records_of_draft(draft, entry.line, self._shape.name, own_id, self.levels_from)]
-        self.left_out.update(draft.left_out)
-        return values
-
-    def _own_id(self, draft: Draft) -> str:
-        """Return an id for an entry without one; entries of equal content are numbered."""
-        own_id = default_id(draft)
-        self._repeats[own_id] += 1
-        times = self._repeats[own_id]
-        return own_id if times == 1 else f"{own_id}-{times}"
-
-    def _draft(self, entry: Entry) -> Draft:
-        fits = self._shape.fits(entry.value)
-        if self._columns is not None and (fits or RECORDS.name not in shapes_of_entry(entry.value)):
-            return self._columns.draft(entry.value)
-        if not fits or self._shape.draft is None:
-            raise DraftError(self._mismatch(entry), _OTHER_SHAPE)
-        return self._shape.draft(entry.value, self._questions)
-
-    def _mismatch(self, entry: Entry) -> str:
-        """Say what an entry is that does not have the shape of the file."""
-        others = [SHAPES[name] for name in shapes_of_entry(entry.value)]
-        if others:
-            got = f"{others[0].title}; put entries of different shapes into separate files"
-        else:
-            got = f"the keys {', '.join(entry.value) or '(none)'}; add what is missing"
-        return f"expected {self._shape.title}, got {got}"
-
-    def _id(self, entry: Entry) -> str | None:
-        column = self._columns.roles.get("id", ("id",))[0] if self._columns else "id"
-        return as_text(entry.value.get(column))
+                problems.append(Problem(entry.line, record.id, message, "repeated ids"))
+    return values, records, problems, left_out

@@ -247,15 +247,12 @@ def _pairs(text: str | Mapping[str, str | Sequence[str]]) -> list[tuple[str, str
             raise ShapeError(message) from None
     else:
         value = text
-    return [
-        (f"{role}={names}", role, names if _are_names(names) else ())
-        for role, names in value.items()
-    ]
-
-
-def _are_names(names: object) -> bool:
-    listed = names if isinstance(names, list | tuple) else [names]
-    return all(isinstance(name, str) for name in listed)
+    pairs = []
+    for role, names in value.items():
+        listed = names if isinstance(names, list | tuple) else [names]
+        are_texts = all(isinstance(name, str) for name in listed)
+        pairs.append((f"{role}={names}", role, names if are_texts else ()))
+    return pairs
 
 
 def columns_option(role: str, names: Sequence[str]) -> str:
@@ -318,7 +315,7 @@ def reading_of_json(value: Json) -> Reading:
         question if isinstance(question, str) else None,
         Path(questions) if isinstance(questions, str) else None,
         tuple(map(str, options)) if isinstance(options, list) else (),
-        str(form) if form in FORMS else POSITIONS[0] if form == "position" else None,
+        str(form) if form in FORMS else None,
         levels=value.get("levels") is True,
         bare=value.get("bare") is True,
     )

@@ -388,7 +388,7 @@ def _cost(run: ExperimentRun) -> RunCost:
         k=run.predictions.k,
         wall_seconds=recorded.wall_seconds,
         longest_prompt_tokens=recorded.longest_prompt_tokens,
-        device=recorded.settings.device,
+        device=recorded.device,
         dtype=recorded.precision,
         has_adapter=recorded.adapter is not None,
         training_minutes=_number(training.get("wall_minutes")),

@@ -57,7 +57,7 @@ _KEYS: Final[Mapping[str, Callable[[Provenance], object]]] = {
     "Contract fingerprint": lambda run: _short(run.contract.fingerprint),
     "Order seed": lambda run: run.order_seed,
     "Precision": lambda run: run.precision,
-    "Device": lambda run: run.settings.device,
+    "Device": lambda run: run.device,
     "Engine": lambda run: run.engine.name,
     "Seconds": lambda run: run.wall_seconds and f"{run.wall_seconds:,.0f}",
     "Versions": lambda run: ", ".join(
