@@ -13,7 +13,6 @@ from pact_eval.evaluation.arms.comparison import ArmSummary
 from pact_eval.evaluation.arms.figure_results import (
     ArmDifferences,
     EceByKind,
-    GroupDifference,
     MetricMeans,
     ViewsSweep,
     arm_differences,
@@ -23,19 +22,20 @@ from pact_eval.evaluation.arms.figure_results import (
 )
 from pact_eval.evaluation.arms.released_results import released_sweep
 from pact_reports.figures.axes import (
-    SEED_AREA,
     SIDES_POINTS,
     counts_text,
+    dot,
     dot_mark,
     headed,
     line_mark,
     name_sides,
     row_axis,
-    whiskers,
+    seed_dots,
+    span,
     with_legend,
 )
 from pact_reports.figures.curves import single_views
-from pact_reports.figures.figure import Built, FigureFile, stem, uncalibrated
+from pact_reports.figures.figure import Built, FigureFile, run_stem, uncalibrated
 from pact_reports.figures.style import INK, MUTED, PAPER, ArmStyle, Looks, shown
 from pact_reports.request import Request, reason
 from pact_reports.tables.cells import CALIBRATION_ERROR
@@ -69,45 +69,20 @@ def draw_means(result: MetricMeans, ax: Axes, looks: Looks) -> Axes:
         looks: of the arms.
     """
     for row, arm in enumerate(result.arms):
-        style = looks.arms[arm.arm]
-        _across(ax, row, arm, style)
+        style, after = looks.arms[arm.arm], arm.calibrated
+        for at, summary in ((row, arm), (row + 0.27, after)):
+            if summary is not None:
+                span(ax, at, summary, style.colour)
+                dot(ax, 100 * summary.mean, at, style, hollow=summary is after)
         if len(arm.values) > 1:
             seeds = [100 * value for value in arm.values]
-            _seed_dots(ax, seeds, [row - 0.22] * len(seeds), style)
-        if arm.calibrated is not None:
-            _across(ax, row + 0.27, arm.calibrated, style, hollow=True)
+            seed_dots(ax, seeds, [row - 0.22] * len(seeds), style)
     row_axis(ax, [shown(looks.names.arm(arm.arm), 18) for arm in result.arms])
     title, arrow = result.spec.title, "↑" if result.spec.better > 0 else "↓"
     between = "\n" if len(title) > _LONGEST_TITLE else " "
     ax.set_xlabel(f"{title}{between}(%) {arrow}")
     ax.margins(x=0.08)
     return with_legend(ax, _marks(ax, result.arms, intervals=result.families is not None))
-
-
-def _across(
-    ax: Axes, row: float, arm: ArmSummary, style: ArmStyle, *, hollow: bool = False
-) -> None:
-    """Draw a mean and its interval in a row; the interval of ECE can lie beside its value."""
-    if not math.isnan(arm.low):
-        ax.hlines(row, 100 * arm.low, 100 * arm.high, color=style.colour, linewidth=1.1, zorder=2)
-    _dot(ax, 100 * arm.mean, row, style, hollow=hollow)
-
-
-def _dot(ax: Axes, x: float, y: float, style: ArmStyle, *, hollow: bool) -> None:
-    ax.scatter(
-        [x],
-        [y],
-        s=18,
-        marker=style.marker,
-        facecolors=PAPER if hollow else style.colour,
-        edgecolors=style.colour,
-        linewidths=0.8,
-        zorder=4,
-    )
-
-
-def _seed_dots(ax: Axes, x: Sequence[float], y: Sequence[float], style: ArmStyle) -> None:
-    ax.scatter(x, y, s=SEED_AREA, color=style.colour, alpha=0.7, linewidths=0, zorder=3)
 
 
 def _marks(ax: Axes, arms: Sequence[ArmSummary], *, intervals: bool = True) -> dict[str, Any]:
@@ -126,14 +101,14 @@ def _marks(ax: Axes, arms: Sequence[ArmSummary], *, intervals: bool = True) -> d
 def draw_ece_by_kind(result: EceByKind, ax: Axes, looks: Looks) -> Axes:
     """Draw the ECE of every arm by kind as a bar, and across it the noise floor as a line.
 
-    The hollow part of a bar is the value after T(x); small dots are seeds.
+    The hollow bar beside it is the value after T(x); small dots are seeds.
     """
-    n_arms = len(next(iter(result.kinds.values()))[1])
-    width = _DODGED / n_arms
-    for place, (_, arms) in enumerate(result.kinds.values()):
-        for number, arm in enumerate(arms):
-            x = place + width * (number - (n_arms - 1) / 2)
-            _bar(ax, x, width, arm, looks.arms[arm.arm])
+    arms = next(iter(result.kinds.values()))[1]
+    width = _DODGED / len(arms)
+    for place, (_, of_kind) in enumerate(result.kinds.values()):
+        for number, arm in enumerate(of_kind):
+            x = place + width * (number - (len(arms) - 1) / 2)
+            _bars(ax, x, width, arm, looks.arms[arm.arm])
     names = [
         f"{name}\nn = {items:,}" if items else name for name, (items, _) in result.kinds.items()
     ]
@@ -141,55 +116,38 @@ def draw_ece_by_kind(result: EceByKind, ax: Axes, looks: Looks) -> Axes:
     ax.tick_params(axis="x", length=0)
     ax.set(ylim=(0, None), ylabel="ECE (%) ↓")
     headed(ax, "", counts_text(result.items, result.families))
-    arms = next(iter(result.kinds.values()))[1]
-    bars = {
+    entries: dict[str, Any] = {
         shown(looks.names.arm(arm.arm), 20): ax.bar([0], [0], color=looks.arms[arm.arm].colour)
         for arm in arms
     }
-    return with_legend(ax, bars | _bar_marks(ax, arms))
+    if any(arm.chance is not None for arm in arms):
+        (entries["noise floor: if calibrated"],) = ax.plot([], [], color=INK, linewidth=1.4)
+    if any(not math.isnan(arm.low) for arm in arms):
+        entries[INTERVAL] = line_mark(ax)
+    if any(len(arm.values) > 1 for arm in arms):
+        entries["one seed"] = dot_mark(ax, small=True)
+    if any(arm.calibrated is not None for arm in arms):
+        entries["after T(x)"] = ax.bar([0], [0], facecolor=PAPER, edgecolor=MUTED, linewidth=0.8)
+    return with_legend(ax, entries)
 
 
-def _bar(ax: Axes, x: float, width: float, arm: ArmSummary, style: ArmStyle) -> None:
+def _bars(ax: Axes, x: float, width: float, arm: ArmSummary, style: ArmStyle) -> None:
     """Draw an ECE, its noise floor, its interval and its seeds; and the ECE after T(x)."""
     after = arm.calibrated
     # Two bars share the room if there is a value after T(x).
-    bars = [(x, arm, False)] if after is None else [(x - width / 4, arm, False)]
-    bars += [] if after is None else [(x + width / 4, after, True)]
+    bars = [(x, arm)] if after is None else [(x - width / 4, arm), (x + width / 4, after)]
     wide = 0.9 * width / len(bars)
-    for place, summary, hollow in bars:
-        ax.bar(
-            place,
-            100 * summary.mean,
-            wide,
-            facecolor=PAPER if hollow else style.colour,
-            edgecolor=style.colour,
-            linewidth=0.8,
-            alpha=1.0 if hollow else 0.55,
-            zorder=2,
-        )
-        if not math.isnan(summary.low):
-            low, high = 100 * summary.low, 100 * summary.high
-            ax.vlines(place, low, high, color=style.colour, linewidth=1.1, zorder=3)
+    for place, summary in bars:
+        face, alpha = (PAPER, 1.0) if summary is after else (style.colour, 0.55)
+        look: dict[str, Any] = {"edgecolor": style.colour, "linewidth": 0.8, "zorder": 2}
+        ax.bar(place, 100 * summary.mean, wide, facecolor=face, alpha=alpha, **look)
+        span(ax, place, summary, style.colour, upright=True, zorder=3)
         if summary.chance is not None:
             floor = 100 * summary.chance.floor
             ax.hlines(floor, place - wide / 2, place + wide / 2, color=INK, linewidth=1.4, zorder=5)
         if len(summary.values) > 1:
             seeds = [100 * value for value in summary.values]
-            _seed_dots(ax, [place - 0.25 * wide] * len(seeds), seeds, style)
-
-
-def _bar_marks(ax: Axes, arms: Sequence[ArmSummary]) -> dict[str, Any]:
-    """Return the marks of bars, whatever the arm, for a legend."""
-    marks: dict[str, Any] = {}
-    if any(arm.chance is not None for arm in arms):
-        (marks["noise floor: if calibrated"],) = ax.plot([], [], color=INK, linewidth=1.4)
-    if any(not math.isnan(arm.low) for arm in arms):
-        marks[INTERVAL] = line_mark(ax)
-    if any(len(arm.values) > 1 for arm in arms):
-        marks["one seed"] = dot_mark(ax, small=True)
-    if any(arm.calibrated is not None for arm in arms):
-        marks["after T(x)"] = ax.bar([0], [0], facecolor=PAPER, edgecolor=MUTED, linewidth=0.8)
-    return marks
+            seed_dots(ax, [place - 0.25 * wide] * len(seeds), seeds, style)
 
 
 def draw_sweep(result: ViewsSweep, ax: Axes, looks: Looks) -> Axes:
@@ -207,17 +165,13 @@ def draw_sweep(result: ViewsSweep, ax: Axes, looks: Looks) -> Axes:
         x = [view + shift for view in arm.views]
         seeds = len(arm.means[0].values)
         for seed in range(seeds if seeds > 1 else 0):
-            _seed_dots(ax, x, [100 * mean.values[seed] for mean in arm.means], style)
+            seed_dots(ax, x, [100 * mean.values[seed] for mean in arm.means], style)
         low = [100 * (mean.mean - mean.low) for mean in arm.means]
         high = [100 * (mean.high - mean.mean) for mean in arm.means]
-        entries[shown(looks.names.arm(arm.arm), 20)] = ax.errorbar(
-            x,
-            [100 * mean.mean for mean in arm.means],
-            yerr=[low, high],
-            color=style.colour,
-            marker=style.marker,
-            elinewidth=0.7,
-        )
+        means = [100 * mean.mean for mean in arm.means]
+        look: dict[str, Any] = {"color": style.colour, "marker": style.marker, "elinewidth": 0.7}
+        drawn = ax.errorbar(x, means, yerr=[low, high], **look)
+        entries[shown(looks.names.arm(arm.arm), 20)] = drawn
     most = max(arm.views[-1] for arm in result.arms)
     ax.set_xticks(range(1, most + 1, 1 if most <= 8 else math.ceil(most / 8)))
     ax.set(xlim=(0.7, most + 0.3), xlabel="Views K", ylabel=f"{result.spec.title} (%)")
@@ -225,8 +179,8 @@ def draw_sweep(result: ViewsSweep, ax: Axes, looks: Looks) -> Axes:
         ax.set_ylim(0, None)
     else:
         headed(ax, "", counts_text(result.items, result.families))
-    means = [mean for arm in result.arms for mean in arm.means]
-    return with_legend(ax, entries | _marks(ax, means, intervals=result.families is not None))
+    every = [mean for arm in result.arms for mean in arm.means]
+    return with_legend(ax, entries | _marks(ax, every, intervals=result.families is not None))
 
 
 def draw_differences(result: ArmDifferences, ax: Axes, looks: Looks) -> Axes:
@@ -235,18 +189,19 @@ def draw_differences(result: ArmDifferences, ax: Axes, looks: Looks) -> Axes:
     A dot has the look of the arm that leads, and is filled if the difference is shown. An asterisk
     marks groups in which every seed differs in the same direction.
     """
+    labels = []
     for row, group in enumerate(result.groups):
         mean = group.mean
         style = looks.arms[result.a if mean.value >= 0 else result.b]
-        ends = whiskers(100 * mean.value, 100 * mean.low, 100 * mean.high)
-        if ends is not None:
-            ax.hlines(row, 100 * mean.low, 100 * mean.high, color=style.colour, linewidth=1.1)
-        _dot(ax, 100 * mean.value, row, style, hollow=not group.shown)
+        span(ax, row, mean, style.colour)
+        dot(ax, 100 * mean.value, row, style, hollow=not group.shown)
         if len(group.values) > 1:
             seeds = [100 * value for value in group.values]
-            _seed_dots(ax, seeds, [row - 0.28] * len(seeds), style)
+            seed_dots(ax, seeds, [row - 0.28] * len(seeds), style)
+        same = "* " if group.sign.same else ""
+        labels.append(f"{same}{shown(group.name, 18)} ({group.items:,})")
     ax.axvline(0, color=INK, linewidth=0.6)
-    row_axis(ax, [_row_label(group) for group in result.groups])
+    row_axis(ax, labels)
     for number in range(1, len(result.groups)):
         if result.groups[number].by != result.groups[number - 1].by:
             ax.axhline(number - 0.5, color="#CCCCCC", linewidth=0.6)
@@ -256,35 +211,21 @@ def draw_differences(result: ArmDifferences, ax: Axes, looks: Looks) -> Axes:
     names = f"{shown(a, 18)} − {shown(b, 18)}"
     below = counts_text(result.items, result.families)
     headed(ax, names, below, wide=True, above=SIDES_POINTS)
-    return with_legend(ax, _difference_marks(ax, result))
-
-
-def _difference_marks(ax: Axes, result: ArmDifferences) -> dict[str, Any]:
-    """Return the marks of differences, whatever the arm, for a legend."""
     several = len(result.seeds) > 1
     name = "mean over seeds" if several else "difference"
-    marks = {name: dot_mark(ax, hollow=True)}
+    entries = {name: dot_mark(ax, hollow=True)}
     if result.families is not None:
-        drawn = sorted({group.shown for group in result.groups}, reverse=True)
-        marks = {
-            f"{name}, {'shown' if filled else 'not shown'}": dot_mark(ax, hollow=not filled)
-            for filled in drawn
+        filled = sorted({group.shown for group in result.groups}, reverse=True)
+        entries = {
+            f"{name}, {'shown' if known else 'not shown'}": dot_mark(ax, hollow=not known)
+            for known in filled
         }
-        marks[_interval_of(result)] = line_mark(ax)
+        # Groups alike have one kind of interval.
+        units = {group.mean.method.units for group in result.groups if group.mean.method} - {None}
+        entries[f"95% over {units.pop()}" if units else INTERVAL] = line_mark(ax)
     if several:
-        marks["one seed"] = dot_mark(ax, small=True)
-    return marks
-
-
-def _interval_of(result: ArmDifferences) -> str:
-    """Name what the intervals of differences are over; groups alike have one kind."""
-    units = {group.mean.method.units for group in result.groups if group.mean.method} - {None}
-    return f"95% over {units.pop()}" if units else INTERVAL
-
-
-def _row_label(group: GroupDifference) -> str:
-    mark = "* " if group.sign.same else ""
-    return f"{mark}{shown(group.name, 18)} ({group.items:,})"
+        entries["one seed"] = dot_mark(ax, small=True)
+    return with_legend(ax, entries)
 
 
 def build_main(request: Request) -> Built:
@@ -380,7 +321,7 @@ def _file_of(result: ArmDifferences, looks: Looks) -> FigureFile:
         _PUBLISHED if result.families is None else "",
     )
     return FigureFile(
-        stem("differences", result.a, result.b),
+        run_stem("differences", result.a, result.b),
         f"Difference in accuracy, {looks.names.arm(result.a)} minus {looks.names.arm(result.b)}, "
         "by kind and domain",
         tuple(

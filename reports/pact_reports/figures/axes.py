@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from pact_eval._choices import FigureStyle
 from pact_eval.errors import InputError
-from pact_reports.figures.style import INK, MUTED, PAPER, Looks, shown
+from pact_eval.stats.estimate import Estimate
+from pact_reports.figures.style import INK, MUTED, PAPER, ArmStyle, Looks, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 SIDES_POINTS: Final = 15.0
@@ -24,26 +24,31 @@ SIDES_POINTS: Final = 15.0
 SEED_AREA: Final = 5.0
 """Of the dot of one seed, in square points."""
 
+Ends: TypeAlias = tuple[float, float, float]
+"""A value, and the ends of its interval; NaN if there is none."""
+
+
+class Interval(Protocol):
+    """What has the ends of an interval, as fractions."""
+
+    @property
+    def low(self) -> float:
+        """The lower end; NaN without an interval."""
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+
+
 _SIDES_SIGNS = 44
 _BELOW_POINTS = 27
 """From the axis to a legend: past the numbers and the label of the axis."""
 
 
-@dataclass(frozen=True)
-class Key:
-    """A legend.
-
-    Attributes:
-        entries: by label, what it looks like.
-        title: above them; may be empty.
-    """
-
-    entries: Mapping[str, Any]
-    title: str = ""
-
-
 def with_legend(ax: Axes, entries: Mapping[str, Any], *, title: str = "") -> Axes:
     """Add a legend with only these entries, below the axis where it hides no data.
+
+    In a figure with one legend for all of its panels, the panel only keeps the entries.
 
     Args:
         ax: the panel, otherwise finished.
@@ -51,35 +56,37 @@ def with_legend(ax: Axes, entries: Mapping[str, Any], *, title: str = "") -> Axe
         title: above the entries; may be empty.
 
     Returns:
-        The panel, inert.
+        The panel. No text in it is read as mathematics, whatever the style of the axes.
     """
-    if not entries:
-        return inert(ax)
-    setattr(ax, _KEY, Key(dict(entries), title))
-    if not hasattr(ax.figure, _SHARED):
+    if entries:
+        setattr(ax, KEY, (entries, title))
+    if entries and not hasattr(ax.figure, SHARED):
         # `pact_reports.figures` is imported without matplotlib.
         from matplotlib.transforms import ScaledTranslation
 
         down = ScaledTranslation(0, -_BELOW_POINTS / 72, ax.figure.dpi_scale_trans)
         ax.legend(
-            list(entries.values()),
-            list(entries),
+            *([*entries.values()], [*entries]),
             loc="upper center",
             bbox_to_anchor=(0.5, 0.0),
             bbox_transform=ax.transAxes + down,
             borderaxespad=0.0,
             title=title or None,
         )
-    return inert(ax)
+    if ax.title.get_parse_math():  # not our style, which does this too
+        from matplotlib.text import Text
+
+        _ = ax.get_xticklabels(), ax.get_yticklabels()  # ticks exist once they were asked for
+        for text in ax.findobj(Text):
+            text.set_parse_math(False)
+    return ax
 
 
-_KEY: Final = "pact_key"
-"""Attribute of axes: a legend keeps copies of its handles only, which cannot be drawn again.
+KEY: Final = "pact_key"
+"""Attribute of axes, the entries and the title: a legend itself keeps copies of its handles only,
+which cannot be drawn again, and a table of all legends would keep every figure."""
 
-A table of all legends would keep every figure: handles know their axes.
-"""
-
-_SHARED: Final = "pact_shared_legend"
+SHARED: Final = "pact_shared_legend"
 """Attribute of a figure that has one legend for all of its panels."""
 
 
@@ -97,6 +104,12 @@ def counts_text(items: int, families: int | None) -> str:
     return f"n = {items:,} items, {families:,} families"
 
 
+def beside(ax: Axes, text: str, place: tuple[float, float], up: float, **look: Any) -> None:
+    """Write a text next to a panel, so many points above a place in fractions of the axes."""
+    look = {"xycoords": "axes fraction", "fontsize": "medium"} | look
+    ax.annotate(text, place, xytext=(0, up), textcoords="offset points", **look)
+
+
 def headed(
     ax: Axes, title: str, below: str = "", *, wide: bool = False, above: float = 4.0
 ) -> None:
@@ -110,23 +123,12 @@ def headed(
         above: points between the panel and the text.
     """
     coordinates = ("figure fraction", "axes fraction") if wide else "axes fraction"
-    rows: list[tuple[str, dict[str, Any]]] = [
-        (below, {"color": MUTED}),
-        (title, {"fontweight": "bold"}),
-    ]
     up = above
-    for text, look in rows:
+    for text, look in ((below, {"color": MUTED}), (title, {"fontweight": "bold"})):
         if text:
-            ax.annotate(
-                text,
-                (0.02 if wide else 0.0, 1.0),
-                xytext=(0, up),
-                xycoords=coordinates,
-                textcoords="offset points",
-                fontsize="medium",
-                label="heading",  # by which it is found among the texts of a panel
-                **look,
-            )
+            # By its label, it is found among the texts of a panel.
+            place = (0.02 if wide else 0.0, 1.0)
+            beside(ax, text, place, up, xycoords=coordinates, label="heading", **look)
             up += 10
 
 
@@ -141,19 +143,63 @@ def name_sides(ax: Axes, low: str, high: str) -> None:
     left, right = f"← {shown(low, 20)} better", f"{shown(high, 20)} better →"
     # Long names need the room above the labels of the rows too.
     start = "axes fraction" if len(left + right) <= _SIDES_SIGNS else "figure fraction"
-    for text, x, across, align in (
-        (left, 0.0, start, "left"),
-        (right, 1.0, "axes fraction", "right"),
-    ):
-        ax.annotate(
-            text,
-            (x, 1.0),
-            xytext=(0, 4),
-            xycoords=(across, "axes fraction"),
-            textcoords="offset points",
-            ha=align,
-            fontsize="medium",
-        )
+    sides = ((left, 0.0, start, "left"), (right, 1.0, "axes fraction", "right"))
+    for text, x, across, align in sides:
+        beside(ax, text, (x, 1.0), 4, xycoords=(across, "axes fraction"), ha=align)
+
+
+def dot(ax: Axes, x: float, y: float, style: ArmStyle, *, hollow: bool = False) -> None:
+    """Draw the value of an arm."""
+    look: dict[str, Any] = {"s": 18, "marker": style.marker, "linewidths": 0.8, "zorder": 4}
+    face = PAPER if hollow else style.colour
+    ax.scatter([x], [y], facecolors=face, edgecolors=style.colour, **look)
+
+
+def seed_dots(ax: Axes, x: Sequence[float], y: Sequence[float], style: ArmStyle) -> None:
+    """Draw the values of single seeds as small dots."""
+    ax.scatter(x, y, s=SEED_AREA, color=style.colour, alpha=0.7, linewidths=0, zorder=3)
+
+
+def span(
+    ax: Axes, at: float, ends: Interval, colour: str, *, upright: bool = False, zorder: int = 2
+) -> None:
+    """Draw an interval in percent, if it is known, as a line that may lie beside its value."""
+    if not math.isnan(ends.low):
+        draw = ax.vlines if upright else ax.hlines
+        draw(at, 100 * ends.low, 100 * ends.high, color=colour, linewidth=1.1, zorder=zorder)
+
+
+def fill_band(ax: Axes, x: Any, band: Any, colour: str, alpha: float, **look: Any) -> None:
+    """Fill what lies between the ends of a band in percent."""
+    low, high = 100 * band.low, 100 * band.high
+    ax.fill_between(x, low, high, color=colour, alpha=alpha, linewidth=0, **look)
+
+
+def with_whiskers(ax: Axes, x: Ends | float, y: Ends | float, colour: str, **look: Any) -> Any:
+    """Draw a point with a whisker across, upright, or both.
+
+    Args:
+        ax: the panel.
+        x: where; a value with its ends has a whisker, if these are known.
+        y: where, as `x`.
+        colour: of point and whiskers.
+        look: settings of matplotlib.
+
+    Returns:
+        The entry of a legend.
+    """
+    settings: dict[str, Any] = {"marker": "o", "markersize": 4.5, "color": colour, **look}
+    at: dict[str, float] = {}
+    for axis, place in (("x", x), ("y", y)):
+        at[axis], low, high = place if isinstance(place, tuple) else (place, math.nan, math.nan)
+        if not math.isnan(low):
+            settings[f"{axis}err"] = [[at[axis] - low], [high - at[axis]]]
+    return ax.errorbar(at["x"], at["y"], **settings)
+
+
+def percents(estimate: Estimate) -> Ends:
+    """Return value and ends of an estimate in percent."""
+    return 100 * estimate.value, 100 * estimate.low, 100 * estimate.high
 
 
 def dot_mark(ax: Axes, *, hollow: bool = False, small: bool = False) -> Any:
@@ -165,16 +211,6 @@ def dot_mark(ax: Axes, *, hollow: bool = False, small: bool = False) -> Any:
 def line_mark(ax: Axes) -> Any:
     """Return the entry of a legend for an interval, whatever the arm."""
     return ax.plot([], [], color=MUTED, linewidth=1.1)[0]
-
-
-def share_legend(figure: Figure) -> None:
-    """Let the panels of a figure keep the entries of their legends, and draw no legends."""
-    setattr(figure, _SHARED, True)
-
-
-def key_of(ax: Axes) -> Key | None:
-    """Return the entries of the legend of a panel."""
-    return getattr(ax, _KEY, None)
 
 
 def arms_and_seeds(
@@ -204,39 +240,11 @@ def log_decades(axis: Any, *, percent: bool = False) -> None:
     axis.set_minor_formatter(lambda _value, _position: "")
 
 
-def whiskers(value: float, low: float, high: float) -> list[list[float]] | None:
-    """Return the lengths of whiskers around a value as matplotlib takes them; None without them.
-
-    Examples:
-        >>> whiskers(50.0, 47.5, 52.0), whiskers(50.0, math.nan, math.nan)
-        ([[2.5], [2.0]], None)
-    """
-    return None if math.isnan(low) else [[value - low], [high - value]]
-
-
 def row_axis(ax: Axes, labels: Sequence[str]) -> None:
     """Write labels next to the rows of a panel, the first on top."""
     ax.set_yticks(np.arange(len(labels)), labels=list(labels))
     ax.set_ylim(len(labels) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
-
-
-def inert(ax: Axes) -> Axes:
-    """Keep matplotlib from reading `$` in any text of a panel as mathematics; return the panel.
-
-    Our style does this too; this is for axes that were made without it.
-    """
-    if not ax.title.get_parse_math():
-        return ax
-    # Ticks exist only once they were asked for, which takes as long as to draw them.
-    texts = [*ax.get_xticklabels(), *ax.get_yticklabels(), *ax.texts, ax.title, ax.xaxis.label]
-    texts.append(ax.yaxis.label)
-    legend = ax.get_legend()
-    if legend is not None:
-        texts += [*legend.get_texts(), legend.get_title()]
-    for text in texts:
-        text.set_parse_math(False)
-    return ax
 
 
 Width: TypeAlias = float | Literal["column", "text"]
@@ -298,17 +306,10 @@ class PageStyle:
     def rc(self) -> Mapping[str, Any]:
         """Settings of matplotlib over its defaults."""
         labels = self.points if self.serif else self.points + 0.5
-        return {
-            **_RC,
-            "axes.labelsize": labels,
-            "axes.titlesize": labels,
-            "font.family": ["serif" if self.serif else "sans-serif"],
-            "font.size": self.points,
-            "legend.fontsize": self.points,
-            "legend.title_fontsize": self.points,
-            "xtick.labelsize": self.points,
-            "ytick.labelsize": self.points,
-        }
+        texts = ("font.size", "legend.fontsize", "legend.title_fontsize")
+        sizes = dict.fromkeys((*texts, "xtick.labelsize", "ytick.labelsize"), self.points)
+        sizes |= dict.fromkeys(("axes.labelsize", "axes.titlesize"), labels)
+        return {**_RC, **sizes, "font.family": ["serif" if self.serif else "sans-serif"]}
 
 
 STYLES: Final[Mapping[FigureStyle, PageStyle]] = {
@@ -342,6 +343,13 @@ CANVAS: Final = Canvas()
 """A column of a page of ours."""
 
 
+_TICKS: Final = {
+    "color": INK,
+    "major.size": 2.5,
+    "major.width": 0.6,
+    "minor.size": 1.5,
+    "minor.width": 0.4,
+}
 _RC: Final[Mapping[str, Any]] = {
     "axes.axisbelow": True,
     "axes.formatter.use_mathtext": False,
@@ -370,16 +378,7 @@ _RC: Final[Mapping[str, Any]] = {
     "text.color": INK,
     "text.parse_math": False,
     "text.usetex": False,
-    "xtick.color": INK,
-    "xtick.major.size": 2.5,
-    "xtick.major.width": 0.6,
-    "xtick.minor.size": 1.5,
-    "xtick.minor.width": 0.4,
-    "ytick.color": INK,
-    "ytick.major.size": 2.5,
-    "ytick.major.width": 0.6,
-    "ytick.minor.size": 1.5,
-    "ytick.minor.width": 0.4,
+    **{f"{axis}tick.{setting}": value for axis in "xy" for setting, value in _TICKS.items()},
 }
 """Settings of the user do not reach a figure.
 

@@ -21,11 +21,14 @@ from pact_eval.evaluation.curves.distributions import (
 from pact_eval.thresholds.checking import GateMark, gate_marks
 from pact_reports.figures.axes import (
     band_mark,
+    beside,
     counts_text,
+    fill_band,
     headed,
     log_decades,
-    whiskers,
+    percents,
     with_legend,
+    with_whiskers,
 )
 from pact_reports.figures.figure import Built, FigureFile, Panel, run_stem
 from pact_reports.figures.style import INK, MUTED, PAPER, Looks, shown
@@ -40,48 +43,31 @@ if TYPE_CHECKING:
 
 _DASHED = (0, (4, 2))
 _DOTTED = (0, (1, 1.5))
+_DASHDOT = (0, (5, 1.5, 1, 1.5))
+_SHOWN_FROM = 0.05
+_MARKS = (
+    "Diamonds are chosen gates: accepted share and error, with 95% intervals over families. Items "
+    "without an answer count as escalated. A hollow one was chosen on families of the run."
+)
 
 
-def draw_gate_marks(marks: Sequence[GateMark], ax: Axes, looks: Looks) -> dict[str, Any]:
+def _gate_marks(marks: Sequence[GateMark], ax: Axes, looks: Looks) -> dict[str, Any]:
     """Draw chosen gates on a panel of risk against coverage; return their legend entries.
 
     A gate is a diamond at the accepted share and the error, with 95% intervals; it is hollow if it
     was chosen on families of the run. A line shows its target.
     """
     entries: dict[str, Any] = {}
-    for mark in marks:
-        if mark.accepted.value == 0:
-            continue
-        colour = looks.arms[mark.arm].colour
-        x, y = 100 * mark.accepted.value, 100 * mark.error.value
-        drawn = ax.errorbar(
-            x,
-            y,
-            xerr=whiskers(x, 100 * mark.accepted.low, 100 * mark.accepted.high),
-            yerr=whiskers(y, 100 * mark.error.low, 100 * mark.error.high),
-            marker="D",
-            markersize=4.5,
-            color=colour,
-            markerfacecolor=PAPER if mark.own_families else colour,
-            elinewidth=0.8,
-            zorder=5,
-        )
-        target = mark.file.target
+    for mark in (mark for mark in marks if mark.accepted.value > 0):
+        colour, target = looks.arms[mark.arm].colour, mark.file.target
+        face = PAPER if mark.own_families else colour
+        look = {"marker": "D", "markerfacecolor": face, "elinewidth": 0.8, "zorder": 5}
+        drawn = with_whiskers(ax, percents(mark.accepted), percents(mark.error), colour, **look)
         if target.limits_error:
             ax.axhline(100 * target.rate, color=INK, linewidth=0.6, linestyle=_DOTTED)
         what = f"target {100 * target.rate:.3g}%" if target.limits_error else "escalation"
         entries[f"{shown(looks.names.run(mark.run), 20)}: gate, {what}"] = drawn
     return entries
-
-
-_SHOWN_FROM = 0.05
-_DASHDOT = (0, (5, 1.5, 1, 1.5))
-
-
-_MARKS = (
-    "Diamonds are chosen gates: accepted share and error, with 95% intervals over families. Items "
-    "without an answer count as escalated. A hollow one was chosen on families of the run."
-)
 
 
 def draw_risk_coverage(
@@ -100,13 +86,8 @@ def draw_risk_coverage(
         ax.axhline(100 * reference.random, color=style.colour, linewidth=0.7, linestyle=_DASHED)
         ax.plot(x, 100 * reference.oracle, color=style.colour, linewidth=0.7, linestyle=_DOTTED)
         label = f"{shown(looks.names.arm(arm.arm), 20)}: AURC {100 * arm.mean_summary:.1f}%"
-        (entries[label],) = ax.plot(
-            x,
-            100 * arm.mean,
-            color=style.colour,
-            marker=style.marker,
-            markevery=max(1, len(x) // 6),
-        )
+        look: dict[str, Any] = {"color": style.colour, "marker": style.marker}
+        (entries[label],) = ax.plot(x, 100 * arm.mean, markevery=max(1, len(x) // 6), **look)
     styles: dict[str, Any] = {"random order": _DASHED, "oracle order": _DOTTED}
     if not math.isnan(result.guessing):
         ax.axhline(100 * result.guessing, color=MUTED, linewidth=0.7, linestyle=_DASHDOT)
@@ -115,7 +96,7 @@ def draw_risk_coverage(
         (entries[label],) = ax.plot([], [], color=MUTED, linewidth=0.7, linestyle=style)
     if result.arms[0].band is not None:
         entries["95% over families"] = band_mark(ax)
-    entries |= draw_gate_marks(marks, ax, looks)
+    entries |= _gate_marks(marks, ax, looks)
     random = [reference.random for reference in result.references]
     ax.set(
         xlim=(0, 100),
@@ -153,16 +134,7 @@ def draw_risk_difference(result: RiskCoverageCurves, ax: Axes, looks: Looks) -> 
     other = shown(others.pop(), 20) if len(others) == 1 else "other arm"
     main = shown(looks.names.arm(result.differences[0].a), 20)
     for y, side, text in ((1.0, "top", f"↑ {other} better"), (0.0, "bottom", f"↓ {main} better")):
-        ax.annotate(
-            text,
-            (1.0, y),
-            xytext=(0, -2 if side == "top" else 2),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            ha="right",
-            va=side,
-            fontsize="medium",
-        )
+        beside(ax, text, (1.0, y), -2 if side == "top" else 2, ha="right", va=side)
     ax.margins(y=0.2)
     return with_legend(ax, entries)
 
@@ -177,15 +149,9 @@ def draw_view_tv(result: ArmCurves, ax: Axes, looks: Looks) -> Axes:
         mean = arm.mean_summary
         if mean > 0:
             height = float(np.interp(np.log(mean), np.log(result.x), 100 * arm.mean))
-            (line,) = ax.plot(
-                [mean],
-                [height],
-                color=style.colour,
-                marker=style.marker,
-                markersize=5,
-                markeredgecolor=PAPER,
-                markeredgewidth=0.5,
-            )
+            look: dict[str, Any] = {"markersize": 5, "markeredgecolor": PAPER}
+            look |= {"color": style.colour, "marker": style.marker, "markeredgewidth": 0.5}
+            (line,) = ax.plot([mean], [height], **look)
         entries[f"{shown(looks.names.arm(arm.arm), 20)}: mean {100 * mean:.1f}%"] = line
     ax.set_xscale("log")
     log_decades(ax.xaxis, percent=True)
@@ -203,8 +169,7 @@ def _draw_arm(ax: Axes, x: Any, arm: ArmCurve, looks: Looks) -> None:
     """Draw the band of an arm if it has one, and a thin line per run if there are several."""
     colour = looks.arms[arm.arm].colour
     if arm.band is not None:
-        low, high = 100 * arm.band.low, 100 * arm.band.high
-        ax.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)
+        fill_band(ax, x, arm.band, colour, 0.13)
     for seed, curve in zip(arm.seeds, arm.by_run, strict=True):
         if len(arm.seeds) > 1:
             dash = looks.dash(seed)
@@ -230,14 +195,8 @@ def build_risk_coverage(request: Request) -> Built:
     if result.differences:
         shows += ", and its difference between arms"
         panels += (partial(draw_risk_difference, result, looks=looks),)
-    file = FigureFile(
-        "risk-coverage",
-        "Risk-coverage",
-        panels,
-        inches=2.0,
-        caption=_MARKS if marks else "",
-        shows=shows,
-    )
+    caption = _MARKS if marks else ""
+    file = FigureFile("risk-coverage", "Risk-coverage", panels, caption=caption, shows=shows)
     return Built((file,), missing)
 
 

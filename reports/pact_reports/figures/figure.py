@@ -69,14 +69,10 @@ class FigureFile:
         parts = [self.panels[at : at + size] for at in range(0, len(self.panels), size)]
         if len(parts) < 2:
             return (self,)
+        numbered = ((f"{at}", f"{at} of {len(parts)}") for at in range(1, len(parts) + 1))
         return tuple(
-            replace(
-                self,
-                name=f"{self.name}-{number}",
-                title=f"{self.title} ({number} of {len(parts)})",
-                panels=panels,
-            )
-            for number, panels in enumerate(parts, start=1)
+            replace(self, name=f"{self.name}-{at}", title=f"{self.title} ({of})", panels=panels)
+            for (at, of), panels in zip(numbered, parts, strict=True)
         )
 
     @property
@@ -101,13 +97,21 @@ class Built:
 def each_run(
     request: Request, runs: Sequence[Run], build: Callable[[Run, str], FigureFile]
 ) -> Built:
-    """Build a file for every run, and collect why some runs have none."""
+    """Build a file for every run, and collect why some runs have none.
+
+    Args:
+        request: names the runs.
+        runs: in their order.
+        build: makes the file of a run, which it is given with its name; the name of the file is
+            completed by the arm and the seed of the run.
+    """
     files: list[FigureFile] = []
     missing: list[str] = []
     for run in runs:
         name = request.names.run(run.label)
         try:
-            files.append(build(run, name))
+            file = build(run, name)
+            files.append(replace(file, name=run_stem(file.name, run.arm, run.seed)))
         except InputError as error:
             why = reason(error).removeprefix(f"{run.label}: ")
             missing.append(f"{name}: {why}")
@@ -124,22 +128,15 @@ def uncalibrated(
     return tuple(f"{request.names.run(label)}: {note}" for label in without)
 
 
-def stem(*parts: str) -> str:
-    """Join parts into the stem of a file name: letters, digits, dashes and underscores.
+def run_stem(figure: str, arm: str, seed: int | str | None) -> str:
+    """Return the stem of a file of one run: letters, digits, dashes and underscores.
 
     Examples:
-        >>> stem("reliability", "../pact, seed 17")
-        'reliability-pact-seed-17'
-    """
-    plain = [_UNSAFE.sub("-", part).strip("-") for part in parts]
-    return "-".join(part for part in plain if part)[:_LONGEST_STEM]
-
-
-def run_stem(figure: str, arm: str, seed: int | None) -> str:
-    """Return the stem of a figure of one run.
-
-    Example:
-        >>> run_stem("reliability", "pact", 17)
+        >>> run_stem("reliability", "../pact", 17)
         'reliability-pact-17'
+        >>> run_stem("differences", "pact, full", "base")
+        'differences-pact-full-base'
     """
-    return stem(figure, arm, "" if seed is None else str(seed))
+    parts = (figure, arm, "" if seed is None else f"{seed}")
+    plain = [_UNSAFE.sub("-", part).strip("-") for part in parts]
+    return "-".join(filter(None, plain))[:_LONGEST_STEM]

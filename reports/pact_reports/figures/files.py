@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from html import escape
@@ -18,7 +18,7 @@ from pact_eval._files import write_atomically
 from pact_eval.errors import InputError
 from pact_eval.plain_text import one_line
 from pact_eval.progress import tracked
-from pact_reports.figures.axes import CANVAS, STYLES, Canvas, PageStyle, key_of, share_legend
+from pact_reports.figures.axes import CANVAS, KEY, SHARED, STYLES, Canvas, PageStyle
 from pact_reports.figures.figure import FigureFile
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import MUTED
@@ -66,7 +66,7 @@ def figure_of(file: FigureFile, canvas: Canvas = CANVAS) -> Figure:
     figure = Figure(figsize=(canvas.inches, rows * file.inches), dpi=_DPI)
     FigureCanvasAgg(figure)
     panels = [figure.add_subplot(rows, columns, at) for at in range(1, len(file.panels) + 1)]
-    share_legend(figure)
+    setattr(figure, SHARED, True)
     for ax, draw in zip(panels, file.panels, strict=True):
         draw(ax)
     if file.shared_rows:
@@ -99,27 +99,32 @@ def fitting(
         The file, or files with a number in name and title, each with its drawing if that is made
         already. One row of panels is never split.
     """
-    columns, n = file.columns_at(canvas.inches), len(file.panels)
-    rows = -(-n // columns)
+    columns = file.columns_at(canvas.inches)
+    rows = -(-len(file.panels) // columns)
+    size = columns
     for parts in range(1, rows):
-        size = -(-rows // parts) * columns
-        drawn = figure_of(replace(file, panels=file.panels[:size]), canvas)
+        fewer = -(-rows // parts) * columns
+        drawn = figure_of(replace(file, panels=file.panels[:fewer]), canvas)
         if drawn.get_figheight() <= canvas.style.tallest:
-            return ((file, drawn),) if parts == 1 else _undrawn(file.split(size))
-    return _undrawn(file.split(columns))
-
-
-def _undrawn(files: Iterable[FigureFile]) -> tuple[tuple[FigureFile, None], ...]:
-    return tuple((file, None) for file in files)
+            if parts == 1:
+                return ((file, drawn),)
+            size = fewer
+            break
+    return tuple((part, None) for part in file.split(size))
 
 
 def _legend(figure: Figure, panels: Sequence[Axes]) -> Legend | None:
     """Write one legend for all panels, in as many columns as fit."""
-    keys = [key for ax in panels if (key := key_of(ax)) is not None]
+    keys = [getattr(ax, KEY) for ax in panels if hasattr(ax, KEY)]
     # By label: a mark that several panels have is explained once.
-    entries = {label: handle for key in keys for label, handle in key.entries.items()}
+    entries = {label: handle for key, _ in keys for label, handle in key.items()}
     if len(entries) > _MOST_ENTRIES:
-        entries = _few(entries)
+        from matplotlib.lines import Line2D
+
+        first = [*entries.items()][: _MOST_ENTRIES - _LAST_ENTRIES - 1]
+        last = [*entries.items()][-_LAST_ENTRIES:]
+        more = f"and {len(entries) - len(first) - len(last):,} more"
+        entries = dict([*first, (more, Line2D([], [], linestyle="none")), *last])
     for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
         legend = figure.legend(
             list(entries.values()),
@@ -128,22 +133,12 @@ def _legend(figure: Figure, panels: Sequence[Axes]) -> Legend | None:
             borderaxespad=0.0,
             columnspacing=_COLUMN_SPACING,
             ncols=columns,
-            title=next((key.title for key in keys if key.title), None),
+            title=next((title for _, title in keys if title), None),
         )
         if columns == 1 or _size(legend)[0] <= figure.get_figwidth() - 2 * _EDGE:
             return legend
         legend.remove()
     return None
-
-
-def _few(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the first and the last entries of a legend, and between them how many are left out."""
-    from matplotlib.lines import Line2D
-
-    named = [*entries.items()]
-    first, last = named[: _MOST_ENTRIES - _LAST_ENTRIES - 1], named[-_LAST_ENTRIES:]
-    more = f"and {len(named) - len(first) - len(last):,} more"
-    return dict([*first, (more, Line2D([], [], linestyle="none")), *last])
 
 
 def _size(artist: Legend | Text) -> tuple[float, float]:
@@ -277,14 +272,30 @@ def draw_figures(
         out.mkdir(parents=True, exist_ok=True)
         paths: list[Path] = []
         for file in built.files:
-            remarked = replace(file, remark=remark)
-            for page, heard in _write_pages(remarked, out, formats, canvas, taken):
-                paths += page
-                notes += heard
+            with in_style(canvas.style), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # saving warns again
+                pages = fitting(replace(file, remark=remark), canvas)
+            for page, figure in pages:
+                stem = _free_stem(page.name, taken)
+                for format_ in dict.fromkeys(formats):
+                    raw, lost = figure_bytes(page, format_, canvas, figure)
+                    figure = None  # a figure can be saved once
+                    paths.append(out / f"{stem}.{format_}")
+                    write_atomically(paths[-1], raw)
+                    notes += lost
         drawn.files[name] = tuple(paths)
         if notes:
             drawn.notes[name] = notes
     return drawn
+
+
+def _free_stem(name: str, taken: set[str]) -> str:
+    """Return the stem of a file, with a number if another has it, in any case of letters."""
+    stem, again = name, 2
+    while stem.lower() in taken:
+        stem, again = f"{name}-{again}", again + 1
+    taken.add(stem.lower())
+    return stem
 
 
 def figure_bytes(
@@ -308,14 +319,10 @@ def figure_bytes(
         metadata = {**_METADATA[format_], "Title": one_line(file.full_title)}
         metadata |= {_REMARK[format_]: one_line(file.remark)} if file.remark else {}
         figure.savefig(buffer, format=format_, metadata=metadata)
-    lost = False
-    for warning in heard:
-        if re.match(_NO_GLYPH, str(warning.message)):
-            lost = True
-        else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
+    lost = [warning for warning in heard if re.match(_NO_GLYPH, str(warning.message))]
+    for warning in (warning for warning in heard if warning not in lost):
+        place = (warning.filename, warning.lineno)
+        warnings.warn_explicit(warning.message, warning.category, *place)
     note = f"{file.name}.{format_}: the font lacks some characters of the names in it"
     return buffer.getvalue(), (note,) if lost and format_ != "svg" else ()
 
@@ -334,8 +341,7 @@ def inline_svg(file: FigureFile) -> str:
     element = text[text.index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>", "", element, count=1, flags=re.DOTALL)
     element = _ID.sub(lambda match: f"{match[1]}{file.name}-", element)
-    name = escape(one_line(file.full_title))
-    start = f'<svg role="img" aria-label="{name}"'
+    start = f'<svg role="img" aria-label="{escape(one_line(file.full_title))}"'
     return element.replace("<svg", start, 1).strip()
 
 
@@ -344,37 +350,3 @@ def in_style(style: PageStyle = STYLES["default"]) -> AbstractContextManager[Non
     import matplotlib.style
 
     return matplotlib.style.context(["default", dict(style.rc)])
-
-
-def _write_pages(
-    file: FigureFile, out: Path, formats: Sequence[str], canvas: Canvas, taken: set[str]
-) -> Iterator[tuple[list[Path], tuple[str, ...]]]:
-    """Write a file, or the files that it is split into; yield their paths and notes."""
-    with in_style(canvas.style), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # saving warns again
-        pages = fitting(file, canvas)
-    for page, drawn in pages:
-        yield _write(page, drawn, out, formats, canvas, taken)
-
-
-def _write(
-    file: FigureFile,
-    drawn: Figure | None,
-    out: Path,
-    formats: Sequence[str],
-    canvas: Canvas,
-    taken: set[str],
-) -> tuple[list[Path], tuple[str, ...]]:
-    name, again = file.name, 2
-    while name.lower() in taken:
-        name, again = f"{file.name}-{again}", again + 1
-    taken.add(name.lower())
-    paths: list[Path] = []
-    notes: tuple[str, ...] = ()
-    for format_ in dict.fromkeys(formats):
-        raw, heard = figure_bytes(file, format_, canvas, drawn)
-        drawn = None
-        paths.append(out / f"{name}.{format_}")
-        write_atomically(paths[-1], raw)
-        notes += heard
-    return paths, notes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -13,11 +12,9 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.distributions import RunMargins, run_margins
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.report import Group
-from pact_eval.metrics.pairs import PairOutcomes
 from pact_eval.numbers import UNDEFINED
-from pact_eval.stats.estimate import Estimate
-from pact_reports.figures.axes import headed, line_mark, row_axis, whiskers, with_legend
-from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
+from pact_reports.figures.axes import headed, line_mark, row_axis, span, with_legend, with_whiskers
+from pact_reports.figures.figure import Built, FigureFile, each_run
 from pact_reports.figures.style import INK, MUTED, OUTCOME_COLOURS, PAPER, RIGHT, WRONG, shown
 from pact_reports.request import Request
 
@@ -39,59 +36,38 @@ def draw_pairs(groups: Sequence[Group], ax: Axes, title: str = "") -> Axes:
         title: label of the run.
     """
     entries: dict[str, Any] = {}
-    shares = [_shares(group) for group in groups]
-    for number, colour in enumerate(OUTCOME_COLOURS):
-        starts = [sum(bars[:number]) for bars in shares]
-        widths = [bars[number] for bars in shares]
-        look: dict[str, Any] = {
-            "height": 0.66,
-            "color": colour,
-            "edgecolor": PAPER,
-            "linewidth": 0.5,
-        }
-        entries[_NAMES[number]] = ax.barh(range(len(groups)), widths, left=starts, **look)
-        for place, (start, width) in enumerate(zip(starts, widths, strict=True)):
+    counts = np.array([_counts(group) for group in groups])
+    totals = counts.sum(axis=1)
+    shares = 100 * (counts / totals[:, np.newaxis])
+    starts = np.cumsum(shares, axis=1) - shares
+    look: dict[str, Any] = {"height": 0.66, "edgecolor": PAPER, "linewidth": 0.5}
+    for number, (name, colour) in enumerate(zip(_NAMES, OUTCOME_COLOURS, strict=True)):
+        left, widths = starts[:, number], shares[:, number]
+        entries[name] = ax.barh(range(len(groups)), widths, left=left, color=colour, **look)
+        for place, (start, width) in enumerate(zip(left, widths, strict=True)):
             if width >= _SMALLEST_LABELLED:
                 # The whisker ends near the end of the first bar, so its number is at the left.
                 x = start + (6 if number == 0 else width / 2)
                 ax.text(x, place, f"{width:.0f}", color=_TEXT[number], ha="center", va="center")
-    for number, group in enumerate(groups):
-        _draw_row(ax, number, group)
-    row_axis(ax, [f"{group.name}\nn = {_pairs(group):,}" for group in groups])
+    for row, (group, total) in enumerate(zip(groups, totals.tolist(), strict=True)):
+        span(ax, row - 0.33, group.estimates["pair_accuracy"], INK, zorder=3)
+        same = None if group.pairs is None else group.pairs.same_answer
+        text = UNDEFINED if same is None else f"{100 * same / total:.0f}"
+        ax.text(106, row, text, ha="center", va="center")
+    names = zip(groups, totals.tolist(), strict=True)
+    row_axis(ax, [f"{group.name}\nn = {total:,}" for group, total in names])
     ax.text(106, -0.62, "same\nanswer", ha="center", va="bottom")
     ax.set(xlim=(0, 110), xticks=[0, 25, 50, 75, 100], xlabel="Share of pairs (%)")
-    headed(ax, shown(title), f"n = {_pairs(groups[0]):,} complete pairs")
+    headed(ax, shown(title), f"n = {totals[0]:,} complete pairs")
     return with_legend(ax, entries | {"95% over families": line_mark(ax)})
 
 
-def _draw_row(ax: Axes, number: int, group: Group) -> None:
-    """Draw the interval of pair accuracy, and the share of pairs with the same answer."""
-    accuracy = group.estimates["pair_accuracy"]
-    if not math.isnan(accuracy.low):
-        at = number - 0.33
-        ax.hlines(at, 100 * accuracy.low, 100 * accuracy.high, color=INK, linewidth=1.1, zorder=3)
-    same = _outcomes(group).same_answer
-    text = UNDEFINED if same is None else f"{100 * same / _pairs(group):.0f}"
-    ax.text(106, number, text, ha="center", va="center")
-
-
-def _outcomes(group: Group) -> PairOutcomes:
-    if group.pairs is None:
-        raise InputError(f"{group.name}: ablated contexts have no pairs")
-    return group.pairs
-
-
-def _pairs(group: Group) -> int:
-    return sum(_counts(group))
-
-
 def _counts(group: Group) -> tuple[int, int, int, int]:
-    pairs = _outcomes(group)
+    """Return the pairs by outcome, as `_NAMES` names them."""
+    pairs = group.pairs
+    if pairs is None:
+        raise InputError(f"{group.name}: ablated contexts have no pairs")
     return pairs.both_right, pairs.only_base, pairs.only_counterfactual, pairs.neither
-
-
-def _shares(group: Group) -> list[float]:
-    return [100 * (count / _pairs(group)) for count in _counts(group)]
 
 
 def build_pairs(request: Request) -> Built:
@@ -99,13 +75,12 @@ def build_pairs(request: Request) -> Built:
 
     def file(run: ExperimentRun, name: str) -> FigureFile:
         evaluation = request.experiment.evaluation(run, calibrated=False)
-        groups = [group for group in evaluation.groups if _pairs(group)]
+        groups = [group for group in evaluation.groups if any(_counts(group))]
         if not groups:
             raise InputError("no complete pairs")
         panel = partial(draw_pairs, groups, title=name)
         title = f"Outcomes of the pairs of {name}, by field kind"
-        inches = 0.75 + 0.34 * len(groups)
-        return FigureFile(run_stem("pairs", run.arm, run.seed), title, (panel,), inches=inches)
+        return FigureFile("pairs", title, (panel,), inches=0.75 + 0.34 * len(groups))
 
     return each_run(request, request.experiment.runs, file)
 
@@ -128,23 +103,15 @@ def draw_margins(result: RunMargins, ax: Axes, title: str = "") -> Axes:
     top = 1.18 * float(np.max(counts))
     zero = ax.axvline(0, color=WRONG, linewidth=1.1)
     trained = ax.axvline(result.trained, color=MUTED, linewidth=1.1, linestyle=_DASHED)
-    mean = ax.errorbar(
-        result.mean.value,
-        0.93 * top,
-        xerr=whiskers(result.mean.value, result.mean.low, result.mean.high),
-        marker="o",
-        markersize=4.5,
-        color=INK,
-        capsize=2,
-        elinewidth=1,
-    )
+    ends = (result.mean.value, result.mean.low, result.mean.high)
+    mean = with_whiskers(ax, ends, 0.93 * top, INK, capsize=2, elinewidth=1)
     ax.set(ylim=(0, top), xlim=(edges[0], edges[-1]))
     ax.set(xlabel="Margin d of a pair (nats)", ylabel="Pairs")
     headed(ax, shown(title), f"n = {margins.size:,} pairs; whiskers: 95% over families")
     entries = {
         f"mean {result.mean.value:.2f}": mean,
-        f"at or below 0: {_share(result.not_positive)}": zero,
-        f"below m = {result.trained:g}: {_share(result.below_trained)}": trained,
+        f"at or below 0: {100 * result.not_positive.value:.1f}%": zero,
+        f"below m = {result.trained:g}: {100 * result.below_trained.value:.1f}%": trained,
     }
     return with_legend(ax, entries)
 
@@ -152,21 +119,14 @@ def draw_margins(result: RunMargins, ax: Axes, title: str = "") -> Axes:
 def draw_leads(result: RunMargins, ax: Axes) -> Axes:
     """Draw the lead of each base against that of its counterfactual; d is constant on diagonals."""
     positive = result.margins > 0
-    entries = {
-        label: ax.scatter(
-            result.base[rows],
-            result.counterfactual[rows],
-            s=9,
-            marker=marker,
-            color=colour,
-            alpha=0.75,
-            linewidths=0.6,
-        )
-        for label, rows, colour, marker in (
-            ("d above 0", positive, RIGHT, "o"),
-            ("d at or below 0", ~positive, WRONG, "x"),
-        )
-    }
+    entries = {}
+    for label, rows, colour, marker in (
+        ("d above 0", positive, RIGHT, "o"),
+        ("d at or below 0", ~positive, WRONG, "x"),
+    ):
+        look: dict[str, Any] = {"s": 9, "marker": marker, "alpha": 0.75, "linewidths": 0.6}
+        x, y = result.base[rows], result.counterfactual[rows]
+        entries[label] = ax.scatter(x, y, color=colour, **look)
     leads = np.concatenate([result.base, result.counterfactual])
     low, high = float(leads.min()), float(leads.max())
     room = 0.05 * max(high - low, 1.0)
@@ -181,17 +141,12 @@ def draw_leads(result: RunMargins, ax: Axes) -> Axes:
     return with_legend(ax, entries)
 
 
-def _share(estimate: Estimate) -> str:
-    return f"{100 * estimate.value:.1f}%"
-
-
 def build_margins(request: Request) -> Built:
     """Build one file per run."""
 
     def file(run: ExperimentRun, name: str) -> FigureFile:
         result = run_margins(request.experiment, run)
-        name_of_file = run_stem("margins", run.arm, run.seed)
         panels = (partial(draw_margins, result, title=name), partial(draw_leads, result))
-        return FigureFile(name_of_file, f"Margins of the pairs of {name}", panels, 2.3)
+        return FigureFile("margins", f"Margins of the pairs of {name}", panels, 2.3)
 
     return each_run(request, request.experiment.runs, file)

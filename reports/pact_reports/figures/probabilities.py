@@ -19,8 +19,6 @@ from pact_eval.evaluation.arms.released_results import (
 )
 from pact_eval.evaluation.arms.released_training import ReleasedTraining
 from pact_eval.evaluation.curves.probabilities import (
-    AnswerConfidence,
-    RecalibratedCurve,
     ReliabilityCurve,
     RunConfidence,
     RunReliability,
@@ -41,10 +39,11 @@ from pact_reports.figures.axes import (
     band_mark,
     counts_text,
     dot_mark,
+    fill_band,
     headed,
     line_mark,
-    whiskers,
     with_legend,
+    with_whiskers,
 )
 from pact_reports.figures.figure import (
     Built,
@@ -52,7 +51,6 @@ from pact_reports.figures.figure import (
     Panel,
     each_run,
     run_stem,
-    stem,
     uncalibrated,
 )
 from pact_reports.figures.style import INK, MUTED, PAPER, RIGHT, WRONG, ArmStyle, Looks, shown
@@ -109,89 +107,67 @@ def draw_reliability(
     curves = [
         (run, curve) for run in runs for curve in run.curves if curve.calibrated == calibrated
     ]
-    prefix = "bins-after-" if calibrated else "bins-"
+    isotonic, alone = any(curve.isotonic for _, curve in curves), len(curves) == 1
     entries: dict[str, Any] = {}
     for run, curve in curves:
-        style = looks.arms[run.arm]
+        style, bins = looks.arms[run.arm], curve.bins
         if curve.isotonic is not None:
-            line = _draw_line(ax, curve.isotonic, style)
-            entries |= {} if title else {_run_label(run, looks): line}
-        if len(curves) == 1:
-            _draw_bins(ax, curve, style, f"{prefix}{number}")
-        counts, edges = curve.bins.count, 100 * np.linspace(0, 1, len(curve.bins.count) + 1)
-        strip.stairs(counts, edges, color=style.colour, linewidth=1.0)
-    isotonic = any(curve.isotonic is not None for _, curve in curves)
+            pools = curve.isotonic.pools
+            ends = 100 * np.ravel([pools.lowest, pools.highest], order="F")
+            look: dict[str, Any] = {"color": style.colour, "marker": "", "zorder": 4}
+            (line,) = ax.plot(ends, 100 * np.repeat(pools.accuracy, 2), **look)
+            # Named with its ECE, before and after T(x): the same label in both panels.
+            named = {True: "after T(x)", False: shown(looks.names.run(run.run), 22)}
+            label = "\n".join(f"{named[each.calibrated]}: {_ece(each)}" for each in run.curves)
+            entries |= {} if title else {label: line}
+        if alone:
+            _draw_bins(ax, curve, style, f"{'bins-after-' if calibrated else 'bins-'}{number}")
+        edges = 100 * np.linspace(0, 1, len(bins.count) + 1)
+        strip.stairs(bins.count, edges, color=style.colour, linewidth=1.0)
     entries |= {"isotonic (CORP)": line_mark(ax)} if isotonic else {}
-    if len(curves) == 1:
-        n_bins = len(curves[0][1].bins.count)
-        entries[f"{n_bins} bins, area: items"] = dot_mark(ax, hollow=True)
+    if alone:
+        entries[f"{len(curves[0][1].bins.count)} bins, area: items"] = dot_mark(ax, hollow=True)
         entries |= {"95% if calibrated": band_mark(ax)} if isotonic else {}
-    _finish_square(ax, strip, max(int(curve.bins.count.max()) for _, curve in curves))
+    ax.set_box_aspect(1)
+    ticks = range(0, 101, 20)
+    ax.set(xlim=(0, 100), xticks=ticks, xlabel="Confidence (%)")
+    ax.set(ylim=(0, 100), yticks=ticks, ylabel="Accuracy (%)")
+    most = max(int(curve.bins.count.max()) for _, curve in curves)
+    strip.set(ylim=(0, 1.05 * most), yticks=[most], ylabel="Items")
+    strip.tick_params(axis="x", labelbottom=False)
     same = {(run.items, run.families) for run, _ in curves}
-    counts_below = counts_text(*same.pop()) if len(same) == 1 else ""
-    after = "T(x): " if calibrated else ""
-    below = (
-        counts_below
-        if not title and isotonic
-        else f"{after}ECE {_percent_with_interval(curve.ece)}"
-    )
+    below = f"{'T(x): ' if calibrated else ''}{_ece(curves[-1][1])}"
+    if not title and isotonic:
+        below = counts_text(*same.pop()) if len(same) == 1 else ""
     when = "After T(x)" if calibrated else "Before T(x)" if _both(runs) else ""
     headed(strip, title or when, below)
     return with_legend(ax, entries)
 
 
-def _run_label(run: RunReliability, looks: Looks) -> str:
-    """Name a run with its ECE, before and after T(x): the same label in both panels."""
-    lines = [
-        f"{'after T(x)' if curve.calibrated else shown(looks.names.run(run.run), 22)}: "
-        f"ECE {_percent_with_interval(curve.ece)}"
-        for curve in run.curves
-    ]
-    return "\n".join(lines)
+def _ece(curve: ReliabilityCurve) -> str:
+    return f"ECE {_percent_with_interval(curve.ece)}"
 
 
 def _both(runs: Sequence[RunReliability]) -> bool:
     return any(curve.calibrated for run in runs for curve in run.curves)
 
 
-def _draw_line(ax: Axes, isotonic: RecalibratedCurve, style: ArmStyle) -> Any:
-    pools = isotonic.pools
-    ends = np.ravel([pools.lowest, pools.highest], order="F")
-    accuracy = 100 * np.repeat(pools.accuracy, 2)
-    (line,) = ax.plot(100 * ends, accuracy, color=style.colour, marker="", zorder=4)
-    return line
-
-
 def _draw_bins(ax: Axes, curve: ReliabilityCurve, style: ArmStyle, name: str) -> None:
     """Draw the band and the bins of the only curve of a panel."""
-    corp, colour = curve.isotonic, style.colour
-    if corp is not None:
-        x, low, high = 100 * corp.confidence, 100 * corp.band.low, 100 * corp.band.high
-        ax.fill_between(x, low, high, color=colour, alpha=0.14, linewidth=0, zorder=1)
-    filled = curve.bins.count > 0
+    if curve.isotonic is not None:
+        x = 100 * curve.isotonic.confidence
+        fill_band(ax, x, curve.isotonic.band, style.colour, 0.14, zorder=1)
+    bins = curve.bins
+    filled = bins.count > 0
+    look: dict[str, Any] = {"marker": style.marker, "linewidths": 0.8, "zorder": 3, "gid": name}
+    look |= {"facecolors": PAPER, "edgecolors": style.colour}
     ax.scatter(
-        100 * curve.bins.mean_confidence[filled],
-        100 * curve.bins.accuracy[filled],
-        s=_SMALLEST_AREA + _LARGEST_AREA * curve.bins.count[filled] / curve.bins.count.max(),
-        marker=style.marker,
-        facecolors=PAPER,
-        edgecolors=colour,
-        linewidths=0.8,
-        zorder=3,
-        # Accuracies of 0% and 100% are common in small bins.
-        clip_on=False,
-        gid=name,
+        100 * bins.mean_confidence[filled],
+        100 * bins.accuracy[filled],
+        s=_SMALLEST_AREA + _LARGEST_AREA * bins.count[filled] / bins.count.max(),
+        clip_on=False,  # accuracies of 0% and 100% are common in small bins
+        **look,
     )
-
-
-def _finish_square(ax: Axes, strip: Axes, most: int) -> None:
-    """Set the axes of a square panel and of the strip of counts above it."""
-    ax.set_box_aspect(1)
-    ticks = range(0, 101, 20)
-    ax.set(xlim=(0, 100), xticks=ticks, xlabel="Confidence (%)")
-    ax.set(ylim=(0, 100), yticks=ticks, ylabel="Accuracy (%)")
-    strip.set(ylim=(0, 1.05 * most), yticks=[most], ylabel="Items")
-    strip.tick_params(axis="x", labelbottom=False)
 
 
 def draw_confidence(result: RunConfidence, ax: Axes, names: ArmNames = KEYS) -> Axes:
@@ -199,12 +175,20 @@ def draw_confidence(result: RunConfidence, ax: Axes, names: ArmNames = KEYS) -> 
     up, down = (max(int(answers.count.max()), 1) for answers in (result.right, result.wrong))
     room = _MEDIAN_ROOM * (up + down)
     entries: dict[str, Any] = {}
-    for name, answers, colour, height in (
-        ("right", result.right, RIGHT, up + room),
-        ("wrong", result.wrong, WRONG, -down - room),
+    for name, answers, sign, colour, marker, height in (
+        ("right", result.right, 1, RIGHT, "o", up + room),
+        ("wrong", result.wrong, -1, WRONG, "X", -down - room),
     ):
-        stairs = _draw_answers(ax, answers, 100 * result.edges, colour, height)
-        entries[f"{name} ({answers.items:,}): median {_median(answers)}"] = stairs
+        counts, edges = sign * answers.count, 100 * result.edges
+        stairs = ax.stairs(counts, edges, color=colour, alpha=0.75, linewidth=0.8, fill=True)
+        if not math.isnan(answers.median):
+            median = (100 * answers.median, 100 * answers.low, 100 * answers.high)
+            with_whiskers(ax, median, height, colour, marker=marker, capsize=2, elinewidth=1)
+        # An interval of no width does not mean certainty.
+        known = not math.isnan(answers.low) and answers.low != answers.high
+        interval = f" [{100 * answers.low:.1f}, {100 * answers.high:.1f}]" if known else ""
+        median_text = f"{_percent(answers.median)}{interval}"
+        entries[f"{name} ({answers.items:,}): median {median_text}"] = stairs
     ax.axvline(100 * CONFIDENT, color=MUTED, linewidth=0.7, linestyle=(0, (2, 2)), zorder=0)
     filled = np.flatnonzero(result.right.count + result.wrong.count)
     ax.set(
@@ -224,26 +208,6 @@ def draw_confidence(result: RunConfidence, ax: Axes, names: ArmNames = KEYS) -> 
     return with_legend(ax, entries | {f"errors at 90% or more: {share}{of_errors}": blank})
 
 
-def _draw_answers(
-    ax: Axes, answers: AnswerConfidence, edges: Any, colour: str, height: float
-) -> Any:
-    right = colour == RIGHT
-    counts = answers.count if right else -answers.count
-    stairs = ax.stairs(counts, edges, color=colour, alpha=0.75, linewidth=0.8, fill=True)
-    if not math.isnan(answers.median):
-        ax.errorbar(
-            100 * answers.median,
-            height,
-            xerr=whiskers(100 * answers.median, 100 * answers.low, 100 * answers.high),
-            marker="o" if right else "X",
-            markersize=4.5,
-            color=colour,
-            capsize=2,
-            elinewidth=1,
-        )
-    return stairs
-
-
 def _percent(value: float) -> str:
     return "–" if math.isnan(value) else f"{100 * value:.1f}%"
 
@@ -255,42 +219,32 @@ def _percent_with_interval(estimate: Estimate) -> str:
     return f"{value} [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
 
 
-def _median(answers: AnswerConfidence) -> str:
-    """Write a median with its interval; a zero-width interval does not mean certainty."""
-    value = _percent(answers.median)
-    if math.isnan(answers.low) or answers.low == answers.high:
-        return value
-    return f"{value} [{100 * answers.low:.1f}, {100 * answers.high:.1f}]"
-
-
 def build_reliability(request: Request) -> Built:
     """Build one file per seed with the runs of all arms; a run without a seed is in each.
 
     Published metrics have one file per run of which a released folder has the bins, without lines
     and bands.
     """
-    looks = request.looks
+    looks, missing = request.looks, uncalibrated(request)
+    groups: list[tuple[str, list[RunReliability]]] = []
     if request.published is not None:
-        files = [
-            _reliability_file(
-                run_stem("reliability", *data.run), [released_reliability(data)], looks
-            )
+        groups = [
+            (run_stem("reliability", *data.run), [released_reliability(data)])
             for data in released_figures(request.published)
         ]
-        return Built(tuple(files))
-    reliabilities: dict[str, RunReliability] = {}
+    else:
+        experiment, results = request.experiment, {}
 
-    def gather(run: ExperimentRun, _name: str) -> FigureFile:
-        reliabilities[run.label] = reliability(request.experiment, run)
-        return FigureFile("reliability", "", ())
+        def gather(run: ExperimentRun, _name: str) -> FigureFile:
+            results[run.label] = reliability(experiment, run)
+            return FigureFile("reliability", "", ())
 
-    missing = each_run(request, request.experiment.runs, gather).missing
-    files = []
-    for name, runs in compared_runs(request.experiment):
-        results = [reliabilities[run.label] for run in runs if run.label in reliabilities]
-        if results:
-            files.append(_reliability_file(name, results, looks))
-    return Built(tuple(files), (*missing, *uncalibrated(request)))
+        missing = (*each_run(request, experiment.runs, gather).missing, *missing)
+        for name, runs in compared_runs(experiment):
+            known = [results[run.label] for run in runs if run.label in results]
+            groups += [(name, known)] if known else []
+    files = (_reliability_file(name, runs, looks) for name, runs in groups)
+    return Built(tuple(files), missing)
 
 
 def _reliability_file(name: str, runs: Sequence[RunReliability], looks: Looks) -> FigureFile:
@@ -334,7 +288,7 @@ def compared_runs(experiment: Experiment) -> list[tuple[str, list[ExperimentRun]
         parts = [runs[at : at + _MOST_RUNS] for at in range(0, len(runs), _MOST_RUNS)]
         for number, part in enumerate(parts, start=1):
             alone = run_stem("reliability", part[0].arm, part[0].seed)
-            several = stem("reliability", name, str(number) if len(parts) > 1 else "")
+            several = run_stem("reliability", name, number if len(parts) > 1 else None)
             files.append((alone if len(part) == 1 else several, part))
     return files
 
@@ -346,8 +300,7 @@ def build_confidence(request: Request) -> Built:
         result = answer_confidence(request.experiment, run)
         panel = partial(draw_confidence, result, names=request.names)
         title = f"Confidence of right and wrong answers of {name}, uncalibrated"
-        name_of_file = run_stem("confidence", run.arm, run.seed)
-        return FigureFile(name_of_file, title, (panel,), inches=2.0)
+        return FigureFile("confidence", title, (panel,))
 
     return each_run(request, request.experiment.runs, file)
 
@@ -365,14 +318,10 @@ def draw_length(result: TemperatureByLength, ax: Axes, names: ArmNames = KEYS) -
         low, high = curve.middle or (curve.tokens[0], curve.tokens[-1])
         inside = (curve.tokens >= low) & (curve.tokens <= high)
         ax.plot(curve.tokens, curve.temperature, color=colour, linewidth=0.6)
-        (entries[f"C = {curve.n_choices} ({curve.items:,})"],) = ax.plot(
-            curve.tokens[inside],
-            curve.temperature[inside],
-            color=colour,
-            linewidth=1.6,
-            marker=_MARKERS[number % len(_MARKERS)],
-            markevery=max(1, int(inside.sum()) // 4),
-        )
+        look: dict[str, Any] = {"color": colour, "marker": _MARKERS[number % len(_MARKERS)]}
+        look |= {"linewidth": 1.6, "markevery": max(1, int(inside.sum()) // 4)}
+        (thick,) = ax.plot(curve.tokens[inside], curve.temperature[inside], **look)
+        entries[f"C = {curve.n_choices} ({curve.items:,})"] = thick
     _neutral(ax)
     ax.set(xlabel="Prompt length L (tokens)", ylabel="Temperature T(x) (no unit)")
     known = all(curve.middle is not None for curve in result.curves)
@@ -387,14 +336,10 @@ def draw_choices(result: TemperatureByChoices, ax: Axes, looks: Looks) -> Axes:
     """Draw T against C for every run; hollow markers where the slope on C is not identified."""
     for run in result.runs:
         style = looks.arms[run.arm]
-        ax.plot(
-            run.n_choices,
-            run.temperature,
-            color=style.colour,
-            linestyle=looks.dash(run.seed),
-            marker=style.marker,
-            markerfacecolor=PAPER if run.identified is False else style.colour,
-        )
+        face = PAPER if run.identified is False else style.colour
+        look: dict[str, Any] = {"color": style.colour, "marker": style.marker}
+        look |= {"linestyle": looks.dash(run.seed), "markerfacecolor": face}
+        ax.plot(run.n_choices, run.temperature, **look)
     _neutral(ax)
     length = "" if math.isnan(result.tokens) else f" at L = {result.tokens:,.0f} tokens"
     ax.set(
@@ -417,28 +362,21 @@ def build_length(request: Request) -> Built:
     """Build one file per run with a calibrator that depends on the length."""
     metrics = request.published
 
-    def file(run: ExperimentRun, name: str) -> FigureFile:
-        return _length_file(run, name, temperature_by_length(run), request.looks)
+    def file(name: str, result: TemperatureByLength) -> FigureFile:
+        panel = partial(draw_length, result, names=request.names)
+        title = f"Temperature T(x) of {name} against prompt length, for each number of answers"
+        return FigureFile("temperature-length", title, (panel,))
 
     if metrics is None:
-        return each_run(request, request.experiment.runs, file)
+        runs = request.experiment.runs
+        return each_run(request, runs, lambda run, name: file(name, temperature_by_length(run)))
     if not metrics.trainings:
         raise InputError("no calibrator is released: expected a folder with calibration.json files")
 
     def released_file(run: ReleasedTraining, name: str) -> FigureFile:
-        result = released_temperature_by_length(metrics, run)
-        return _length_file(run, name, result, request.looks)
+        return file(name, released_temperature_by_length(metrics, run))
 
     return each_run(request, metrics.trainings, released_file)
-
-
-def _length_file(
-    run: ExperimentRun | ReleasedTraining, name: str, result: TemperatureByLength, looks: Looks
-) -> FigureFile:
-    panel = partial(draw_length, result, names=looks.names)
-    title = f"Temperature T(x) of {name} against prompt length, for each number of answers"
-    file_name = run_stem("temperature-length", run.arm, run.seed)
-    return FigureFile(file_name, title, (panel,), inches=2.0)
 
 
 def build_choices(request: Request) -> Built:
@@ -449,5 +387,5 @@ def build_choices(request: Request) -> Built:
         result = released_temperature_by_choices(request.published)
     panel = partial(draw_choices, result, looks=request.looks)
     title = "Temperature T against the number of allowed answers C, for every run"
-    file = FigureFile("temperature-choices", title, (panel,), inches=2.0)
+    file = FigureFile("temperature-choices", title, (panel,))
     return Built((file,), uncalibrated(request, "no calibrator"))

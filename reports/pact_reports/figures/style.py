@@ -8,8 +8,8 @@ tritanopia (Machado et al. 2009).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -91,21 +91,21 @@ def read_palette(path: Path) -> Palette:
     unknown = [name for name in value if name not in keys]
     if unknown:
         raise InputError(f"{path}: expected the keys {', '.join(keys)}; found {unknown[0]!r}")
-    arms = {
-        name: _table(path, f"arms.{name}", table)
-        for name, table in _table(path, "arms", value.get("arms", {})).items()
-    }
+    lists = {"colours": NEUTRAL.colours, "markers": NEUTRAL.markers}
+    for place, kind in (("colours", "colour"), ("markers", "marker")):
+        texts = _checked(path, place, value.get(place, lists[place]), "list")
+        lists[place] = tuple(
+            _checked(path, f"{place}[{at}]", text, kind) for at, text in enumerate(texts)
+        )
+    terms, arms = (_checked(path, name, value.get(name, {}), "table") for name in keys[2:])
+    looks = {name: _checked(path, f"arms.{name}", look, "table") for name, look in arms.items()}
     return Palette(
-        colours=_texts(path, "colours", value.get("colours", NEUTRAL.colours)),
-        markers=_texts(path, "markers", value.get("markers", NEUTRAL.markers)),
-        arms={
-            name: _arm_style(path, name, table) for name, table in arms.items() if _has_look(table)
-        },
+        **lists,
+        arms={name: _arm_style(path, name, look) for name, look in looks.items() if _styled(look)},
         terms={
-            name: _colour(path, f"terms.{name}", colour)
-            for name, colour in _table(path, "terms", value.get("terms", {})).items()
+            name: _checked(path, f"terms.{name}", text, "colour") for name, text in terms.items()
         },
-        names=read_names(str(path), arms),
+        names=read_names(str(path), looks),
     )
 
 
@@ -127,10 +127,9 @@ def with_arms(palette: Palette, arms: Mapping[str, Mapping[str, str]], path: Pat
     """
     styles = {}
     for number, (name, look) in enumerate(arms.items()):
-        if not _has_look(look):
-            continue
         marker = palette.markers[number % len(palette.markers)]
-        styles[name] = _arm_style(path, name, {"marker": marker, **look})
+        if _styled(look):
+            styles[name] = _arm_style(path, name, {"marker": marker, **look})
     own = {plain(name) for name in palette.names}
     names = {
         name: title for name, title in read_names(str(path), arms).items() if plain(name) not in own
@@ -138,46 +137,43 @@ def with_arms(palette: Palette, arms: Mapping[str, Mapping[str, str]], path: Pat
     return replace(palette, arms=styles | dict(palette.arms), names=names | dict(palette.names))
 
 
-def _has_look(value: Mapping[str, object]) -> bool:
+def _styled(value: Mapping[str, object]) -> bool:
     """Return whether settings of an arm are more than its name."""
     return set(value) != {"name"}
 
 
-def _arm_style(path: Path, name: str, style: Mapping[str, object]) -> ArmStyle:
-    place = f"arms.{name}"
+def _arm_style(path: Path, name: str, look: Mapping[str, object]) -> ArmStyle:
+    """Return the look of an arm, of which nothing may be missing."""
+    parts = (field.name for field in fields(ArmStyle))
     return ArmStyle(
-        _colour(path, f"{place}.colour", style.get("colour")),
-        _marker(path, f"{place}.marker", style.get("marker")),
+        **{part: _checked(path, f"arms.{name}.{part}", look.get(part), part) for part in parts}
     )
 
 
-def _table(path: Path, place: str, value: object) -> Mapping[str, object]:
-    if isinstance(value, Mapping):
+_EXPECTED: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "table": ("a table", lambda value: isinstance(value, Mapping)),
+    "list": (
+        "a list with at least one text",
+        lambda value: isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0,
+    ),
+    "colour": (
+        "a colour such as #0072B2",
+        lambda value: isinstance(value, str) and _COLOUR.fullmatch(value) is not None,
+    ),
+    "marker": (
+        f"one of the markers {_KNOWN_MARKERS}",
+        lambda value: value in _KNOWN_MARKERS.split(),
+    ),
+}
+"""By kind, how a message describes a value of a palette, and whether one is of the kind."""
+
+
+def _checked(path: Path, place: str, value: Any, kind: str) -> Any:
+    """Return a value of a palette that is of its kind."""
+    expected, fits = _EXPECTED[kind]
+    if fits(value):
         return value
-    raise InputError(f"{path}: {place}: expected a table, found {value!r}")
-
-
-def _texts(path: Path, place: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
-        raise InputError(
-            f"{path}: {place}: expected a list with at least one text, found {value!r}"
-        )
-    check = _colour if place == "colours" else _marker
-    return tuple(check(path, f"{place}[{number}]", text) for number, text in enumerate(value))
-
-
-def _colour(path: Path, place: str, value: object) -> str:
-    if isinstance(value, str) and _COLOUR.fullmatch(value):
-        return value
-    raise InputError(f"{path}: {place}: expected a colour such as #0072B2, found {value!r}")
-
-
-def _marker(path: Path, place: str, value: object) -> str:
-    if isinstance(value, str) and value in _KNOWN_MARKERS.split():
-        return value
-    raise InputError(
-        f"{path}: {place}: expected one of the markers {_KNOWN_MARKERS}, found {value!r}"
-    )
+    raise InputError(f"{path}: {place}: expected {expected}, found {value!r}")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pact_eval._typing import FloatArray
 from pact_eval.evaluation.arms.released_results import released_curves, released_figures
 from pact_eval.evaluation.curves.training import (
     DECAY,
@@ -18,15 +17,14 @@ from pact_eval.evaluation.curves.training import (
     Trajectory,
     training_curves,
 )
-from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_reports.figures.axes import (
     arms_and_seeds,
     counts_text,
     headed,
-    inert,
     log_decades,
-    whiskers,
+    percents,
     with_legend,
+    with_whiskers,
 )
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
 from pact_reports.figures.style import MUTED, PAPER, Looks, shown
@@ -110,60 +108,38 @@ def _every(term: Smoothed) -> slice:
     return slice(None, None, max(1, len(term.steps) // _MOST_POINTS))
 
 
-def draw_trajectories(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axes:
-    """Draw selection NLL against training steps; a star marks the selected checkpoint."""
-    for run in runs:
-        _draw_trajectory(ax, run, run.nll_nats, looks)
-    ax.set_ylabel("Selection NLL (nats)")
-    return _finish(ax, runs, looks)
+def draw_trajectories(
+    runs: Sequence[Trajectory], ax: Axes, looks: Looks, *, accuracy: bool = False
+) -> Axes:
+    """Draw selection NLL against training steps; a star marks the selected checkpoint.
 
-
-def draw_selection_accuracy(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axes:
-    """Draw selection accuracy against training steps, of the runs that know it."""
-    with_accuracy = [run for run in runs if run.selection_accuracy is not None]
-    for run in with_accuracy:
-        _draw_trajectory(ax, run, 100 * np.asarray(run.selection_accuracy), looks)
-    ax.set_ylabel("Selection accuracy (%)")
-    return _finish(ax, with_accuracy, looks)
-
-
-def _draw_trajectory(ax: Axes, run: Trajectory, values: FloatArray, looks: Looks) -> None:
-    style = looks.arms[run.arm]
-    dash = looks.dash(run.seed)
-    ax.plot(run.steps, values, color=style.colour, linestyle=dash, linewidth=0.9)
-    ax.scatter(
-        [run.selected_step],
-        values[run.steps == run.selected_step][:1],
-        s=45,
-        marker="*",
-        color=style.colour,
-        edgecolors=PAPER,
-        linewidths=0.4,
-        zorder=4,
-    )
-
-
-def _finish(ax: Axes, runs: Sequence[Trajectory], looks: Looks) -> Axes:
+    Args:
+        runs: the trainings.
+        ax: the panel.
+        looks: of arms and seeds.
+        accuracy: draw the selection accuracy instead, of the runs that know it.
+    """
+    drawn = [run for run in runs if not accuracy or run.selection_accuracy is not None]
+    for run in drawn:
+        colour, dash = looks.arms[run.arm].colour, looks.dash(run.seed)
+        values = 100 * np.asarray(run.selection_accuracy) if accuracy else run.nll_nats
+        ax.plot(run.steps, values, color=colour, linestyle=dash, linewidth=0.9)
+        star: dict[str, Any] = {"s": 45, "marker": "*", "edgecolors": PAPER, "linewidths": 0.4}
+        best = values[run.steps == run.selected_step][:1]
+        ax.scatter([run.selected_step], best, color=colour, zorder=4, **star)
+    ax.set_ylabel("Selection accuracy (%)" if accuracy else "Selection NLL (nats)")
     ax.set_xlabel("Training step")
-    headed(ax, "", f"n = {len(runs)} training runs; stars: selected checkpoints")
-    return with_legend(ax, arms_and_seeds(ax, [(run.arm, run.seed) for run in runs], looks))
+    headed(ax, "", f"n = {len(drawn)} training runs; stars: selected checkpoints")
+    return with_legend(ax, arms_and_seeds(ax, [(run.arm, run.seed) for run in drawn], looks))
 
 
 def draw_holdout(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axes:
     """Draw holdout accuracy against the lowest selection NLL; whiskers are 95% over families."""
     for run in runs:
         style = looks.arms[run.arm]
-        accuracy = run.accuracy
-        ax.errorbar(
-            run.selected_nll_nats,
-            100 * accuracy.value,
-            yerr=whiskers(100 * accuracy.value, 100 * accuracy.low, 100 * accuracy.high),
-            color=style.colour,
-            marker=style.marker,
-            markersize=4.5,
-            elinewidth=0.8,
-            capsize=1.5,
-        )
+        look = {"marker": style.marker, "elinewidth": 0.8, "capsize": 1.5}
+        nll, accuracy = run.selected_nll_nats, percents(run.accuracy)
+        with_whiskers(ax, nll, accuracy, style.colour, **look)
     n = {(run.accuracy.n, run.accuracy.clusters) for run in runs}
     ax.locator_params(axis="x", nbins=5)
     ax.set_xlabel("Selection NLL of the selected checkpoint (nats)")
@@ -171,38 +147,28 @@ def draw_holdout(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axes:
     items, families = n.pop() if len(n) == 1 else (0, 0)
     counts = counts_text(items, families or None) if items else "n differs between runs"
     headed(ax, "", f"{counts}; whiskers: 95% over families" if families else counts)
-    return inert(ax)
+    return with_legend(ax, {})
 
 
 def build_training(request: Request) -> Built:
     """Build one file per run that has a training log."""
-    if request.published is not None:
-        files = [
-            _training_file(data.label, *data.run, released_curves(data), request.looks)
+    looks = request.looks
+
+    def file(label: str, result: TrainingCurves, name: str = "training") -> FigureFile:
+        drawn = ((draw_terms, result.terms), (draw_distances, result.distances))
+        panels = tuple(partial(draw, result, looks=looks) for draw, curves in drawn if curves)
+        title = f"Training of {looks.names.run(label)}"
+        shows = "loss terms, mean pair margin and ablated gap"
+        return FigureFile(name, title, panels, inches=1.75, shows=shows)
+
+    if request.published is None:
+        runs = request.experiment.runs
+        return each_run(request, runs, lambda run, _: file(run.label, training_curves(run)))
+    return Built(
+        tuple(
+            file(data.label, released_curves(data), run_stem("training", *data.run))
             for data in released_figures(request.published)
-        ]
-        return Built(tuple(files))
-
-    def file(run: ExperimentRun, _name: str) -> FigureFile:
-        return _training_file(run.label, run.arm, run.seed, training_curves(run), request.looks)
-
-    return each_run(request, request.experiment.runs, file)
-
-
-def _training_file(
-    label: str, arm: str, seed: int | None, result: TrainingCurves, looks: Looks
-) -> FigureFile:
-    panels = []
-    if result.terms:
-        panels.append(partial(draw_terms, result, looks=looks))
-    if result.distances:
-        panels.append(partial(draw_distances, result, looks=looks))
-    return FigureFile(
-        run_stem("training", arm, seed),
-        f"Training of {looks.names.run(label)}",
-        tuple(panels),
-        inches=1.75,
-        shows="loss terms, mean pair margin and ablated gap",
+        )
     )
 
 
@@ -211,7 +177,7 @@ def build_selection(request: Request) -> Built:
     runs, missing = request.trajectories
     panels = [partial(draw_trajectories, runs, looks=request.looks)]
     if any(run.selection_accuracy is not None for run in runs):
-        panels.append(partial(draw_selection_accuracy, runs, looks=request.looks))
+        panels.append(partial(draw_trajectories, runs, looks=request.looks, accuracy=True))
     panels.append(partial(draw_holdout, runs, looks=request.looks))
     title = "Selection NLL over training, and holdout accuracy of the selected checkpoints"
     return Built((FigureFile("selection", title, tuple(panels), inches=1.95),), missing)

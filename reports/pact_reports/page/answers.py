@@ -15,15 +15,13 @@ from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
 from pact_eval.evaluation.conclusions.conclusion import TONES
 from pact_eval.evaluation.conclusions.headline import RunConclusions, conclude_runs
 from pact_eval.evaluation.diagnostics import Topic
-from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.item_records import ItemOutcomes, item_outcomes
 from pact_eval.evaluation.registry import metric_spec
 from pact_eval.evaluation.report import COMPARED
 from pact_eval.evaluation.run_comparisons import run_differences
-from pact_eval.evaluation.run_records import ItemTexts, texts_of
+from pact_eval.evaluation.run_records import texts_of
 from pact_eval.evaluation.wrong_items import (
     SUREST,
-    WrongItem,
     confidence_text,
     differing_items,
     surest_first,
@@ -106,16 +104,11 @@ class Axis:
     @property
     def ticks(self) -> tuple[tuple[str, str], ...]:
         """The places of the ticks and their texts, ascending."""
-        first, last = (
-            rounding(end / self.step + off)
-            for rounding, end, off in (
-                (math.ceil, self.low, -1e-9),
-                (math.floor, self.high, 1e-9),
-            )
-        )
-        values = (at * self.step for at in range(first, last + 1))
+        first = math.ceil(self.low / self.step - 1e-9)
+        last = math.floor(self.high / self.step + 1e-9)
+        values = [at * self.step for at in range(first, last + 1)]
         return tuple(
-            (self.place(value), value_text(value, self.unit).removesuffix(".0")) for value in values
+            (self.place(at), value_text(at, self.unit).removesuffix(".0")) for at in values
         )
 
     @property
@@ -254,15 +247,28 @@ def differences_plot(
         drawn: differences that are drawn elsewhere.
     """
     left, elsewhere = names.arm(method), {*map(id, drawn)}
-    pairs = [(each, [*_rows(each, elsewhere)]) for each in conclusions]
-    compared = [each for each, rows in pairs if rows]
+    groups: list[Rows] = []
+    compared = []
+    for each in conclusions:
+        claims = [claim for name in COMPARED for claim in each.of(name)]
+        rows = [
+            difference_row(
+                f"{metric_spec(claim.metric).title}, {views_words(claim.k, claim.repeats)}", claim
+            )
+            for claim in claims
+            if id(claim) not in elsewhere
+        ]
+        if rows:
+            seeds = f", mean of {each.seeds} seeds" if each.seeds > 1 else ""
+            groups.append((f"{left} − {names.arm(each.right)}{seeds}", rows))
+            compared.append(each)
     if not compared:
         return None
     other = names.arm(compared[0].right) if len(compared) == 1 else "the other arm"
     over_seeds = ", and over seeds if there are three" if compared[0].seeds > 1 else ""
     return Plot(
         "Paired differences",
-        [(_heading(left, each, names), rows) for each, rows in pairs if rows],
+        groups,
         ends=(f"{other} better", f"{left} better"),
         hint=(
             f"In points, with 95% intervals over families{over_seeds}. Filled: shown. Hollow: "
@@ -278,12 +284,20 @@ def order_plot(names: Sequence[str], preferences: Sequence[SlotPreferences]) -> 
         names: of the runs.
         preferences: of each run.
     """
-    of_runs = zip(names, preferences, strict=True)
-    groups = [
-        (name if len(names) > 1 else None, [*_letters(of_run)])
-        for name, of_run in of_runs
-        if of_run.items
-    ]
+    groups: list[Rows] = []
+    for name, of_run in zip(names, preferences, strict=True):
+        last = [] if of_run.last is None else [of_run.last]
+        rows = [
+            Row(
+                "the last place" if slot.slot < 0 else position_name(slot.slot),
+                slot.preference,
+                slot.marked,
+            )
+            for slot in (*of_run.slots, *last)
+            if not math.isnan(slot.preference.value)
+        ]
+        if of_run.items:
+            groups.append((name if len(names) > 1 else None, rows))
     if not any(rows for _, rows in groups):
         return None
     return Plot(
@@ -295,14 +309,6 @@ def order_plot(names: Sequence[str], preferences: Sequence[SlotPreferences]) -> 
             "same answers in other orders; 95% intervals over families. Filled: shown."
         ),
     )
-
-
-def _letters(preferences: SlotPreferences) -> Iterable[Row]:
-    last = [] if preferences.last is None else [preferences.last]
-    for slot in (*preferences.slots, *last):
-        if not math.isnan(slot.preference.value):
-            name = "the last place" if slot.slot < 0 else position_name(slot.slot)
-            yield Row(name, slot.preference, slot.marked)
 
 
 def difference_row(
@@ -320,18 +326,6 @@ def difference_row(
     said = claim.shown or (worded and claim.difference.excludes_zero)
     remark = "" if said or math.isnan(p_value) else p_value_text(p_value)
     return Row(name, claim.difference, claim.shown, remark, href)
-
-
-def _heading(left: str, conclusion: BetterConclusion, names: ArmNames) -> str:
-    seeds = f", mean of {conclusion.seeds} seeds" if conclusion.seeds > 1 else ""
-    return f"{left} − {names.arm(conclusion.right)}{seeds}"
-
-
-def _rows(conclusion: BetterConclusion, elsewhere: Collection[int]) -> Iterable[Row]:
-    for name in COMPARED:
-        for claim in (each for each in conclusion.of(name) if id(each) not in elsewhere):
-            title = f"{metric_spec(name).title}, {views_words(claim.k, claim.repeats)}"
-            yield difference_row(title, claim)
 
 
 def ends_of(estimate: Estimate) -> tuple[float, float, float]:
@@ -353,84 +347,42 @@ def run_matrix(request: Request, conclusions: Sequence[RunConclusions]) -> dict[
         request: the runs.
         conclusions: on every run, in their order.
     """
-    chosen, rows = _differences(request)
-    # With one run per arm, the sentences are about these differences.
-    one_each = len(request.experiment.arms) == len(conclusions)
-
-    def row(claim: Claim, run: int, at: int) -> Row:
-        href = items_href(run, b=at)
-        return difference_row("", claim, href, worded=one_each and at == chosen)
-
+    experiment, runs = request.experiment, range(len(conclusions))
+    chosen, _ = compared_runs(experiment)
+    every = runs if len(runs) <= MOST_REFERENCES else (chosen,)
+    differences: Iterable[Sequence[Claim | None]] = ()
+    if experiment.same_items:
+        differences = run_differences(experiment, every, chosen)
+    # With one run per arm, the sentences are about the differences from the first reference.
+    one_each = len(experiment.arms) == len(conclusions)
+    references: dict[int, list[Any]] = {}
+    for at, claims in zip(every, differences, strict=False):
+        worded = one_each and at == chosen
+        references[at] = [
+            claim
+            and (difference_row("", claim, items_href(run, b=at), worded=worded), claim.status)
+            for run, claim in enumerate(claims)
+        ]
+    rows = []
+    for at, run in enumerate(conclusions):
+        answers = [
+            (one.question.capitalize(), one.tone, one.words.finding, SECTIONS[one.question][0])
+            for one in (run.order, run.probabilities)
+        ]
+        rows.append((Row("", run.accuracy, href=items_href(at, outcome="wrong")), answers))
     return {
         "names": request.called,
         "chosen": chosen,
-        "references": {
-            at: [claim and (row(claim, run, at), claim.status) for run, claim in enumerate(claims)]
-            for at, claims in rows.items()
-        },
+        "references": references,
         "axis": Axis.of_rates(end for run in conclusions for end in ends_of(run.accuracy)),
-        "runs": [
-            (Row("", run.accuracy, href=items_href(at, outcome="wrong")), _answers(run))
-            for at, run in enumerate(conclusions)
-        ],
+        "runs": rows,
         "tones": TONES,
         "most": MOST_REFERENCES,
     }
 
 
-def _differences(request: Request) -> tuple[int, Mapping[int, Sequence[Claim | None]]]:
-    """Return the first reference, and the differences of all runs from every reference."""
-    experiment = request.experiment
-    chosen, _ = compared_runs(experiment)
-    if not experiment.same_items:
-        return chosen, {}
-    runs = len(experiment.runs)
-    every = range(runs) if runs <= MOST_REFERENCES else (chosen,)
-    return chosen, dict(zip(every, run_differences(experiment, every, chosen), strict=True))
-
-
-def _answers(run: RunConclusions) -> list[tuple[str, str, str, str]]:
-    """Return the question, tone, word, and section of what is concluded of a run."""
-    return [
-        (one.question.capitalize(), one.tone, one.words.finding, SECTIONS[one.question][0])
-        for one in (run.order, run.probabilities)
-    ]
-
-
-@dataclass(frozen=True)
-class Example:
-    """An item of the first screen.
-
-    Attributes:
-        item: the item, and the wrong answer to it.
-        href: the link that opens it.
-        wrong: name of the run that gives the wrong answer; "" if the page has no other.
-        right: name of the run that is right; "" if no run is compared.
-    """
-
-    item: WrongItem
-    href: str
-    wrong: str = ""
-    right: str = ""
-
-
-@dataclass(frozen=True)
-class Examples:
-    """Items to look at first.
-
-    Attributes:
-        title: what they have in common.
-        every: texts and links that lead to all such items.
-        items: the first ones.
-    """
-
-    title: str
-    every: Sequence[tuple[str, str]]
-    items: Sequence[Example]
-
-
-def examples(request: Request, outcomes: Sequence[ItemOutcomes]) -> Examples:
-    """Return three items to look at first.
+def examples(request: Request, outcomes: Sequence[ItemOutcomes]) -> dict[str, Any]:
+    """Return three items to look at first, as a template writes them.
 
     Of one run, these are the wrong answers that it is surest of; of several, the items that only
     one of the two compared runs answers right, the surest wrong answers first.
@@ -439,49 +391,35 @@ def examples(request: Request, outcomes: Sequence[ItemOutcomes]) -> Examples:
         request: the runs.
         outcomes: of every run, in their order.
     """
-    a, b = compared_runs(request.experiment)
-    differing = None if b is None else _differing(request, outcomes, a, b)
-    return _wrong(request, a) if differing is None else differing
-
-
-def _texts(request: Request, run: ExperimentRun) -> ItemTexts:
-    return texts_of(run, {} if request.records is None else request.records.records)
-
-
-def _wrong(request: Request, at: int) -> Examples:
-    """Return the surest wrong answers of a run."""
-    experiment, run = request.experiment, request.experiment.runs[at]
-    items = experiment.items(run, letters=False)
-    wrong = wrong_items(run, items, _texts(request, run), SUREST)
-    known = any(confidence_text(item.confidence) for item in wrong.items)
-    title = "Surest wrong answers" if known else "Wrong answers"
-    return Examples(
-        f"{title} of {request.called[at]}" if len(request.called) > 1 else title,
-        [(f"all {wrong.wrong:,}", items_href(at, outcome="wrong"))],
-        [Example(item, item_href(item.id, a=at)) for item in wrong.items],
-    )
-
-
-def _differing(
-    request: Request, outcomes: Sequence[ItemOutcomes], a: int, b: int
-) -> Examples | None:
-    """Return the items that only one of two runs answers right; None without any."""
-    names, runs = request.called, request.experiment.runs
-    differing = request.experiment.comparisons.differing(runs[a], runs[b])
-    texts = _texts(request, runs[a])
-    sides = differing_items(differing, runs[a].predictions, texts, SUREST)
-    listed = [
-        Example(item, item_href(item.id, a=a, b=b), names[wrong], names[right])
-        for (right, wrong), items in zip([(a, b), (b, a)], sides.values(), strict=True)
-        for item in items
+    experiment, names = request.experiment, request.called
+    a, b = compared_runs(experiment)
+    run = experiment.runs[a]
+    texts = texts_of(run, {} if request.records is None else request.records.records)
+    listed = []
+    if b is not None:
+        differing = experiment.comparisons.differing(run, experiment.runs[b])
+        sides = differing_items(differing, run.predictions, texts, SUREST)
+        for (right, wrong), items in zip(((a, b), (b, a)), sides.values(), strict=True):
+            listed += [(item, names[wrong], names[right]) for item in items]
+    if b is not None and listed:
+        title, every = "Right in one run only", []
+        pairs: tuple[tuple[int, int, Compared], ...] = ((a, b, "only-a"), (b, a, "only-b"))
+        for at, other, side in pairs:
+            only = int((outcomes[at].correct & ~outcomes[other].correct).sum())
+            every.append((f"only {names[at]}: {only:,}", items_href(a, b=b, compared=side)))
+        listed = sorted(listed, key=lambda example: surest_first(example[0]))[:SUREST]
+    else:
+        b, wrong_ones = None, wrong_items(run, experiment.items(run, letters=False), texts, SUREST)
+        known = any(confidence_text(item.confidence) for item in wrong_ones.items)
+        title = "Surest wrong answers" if known else "Wrong answers"
+        title = f"{title} of {names[a]}" if len(names) > 1 else title
+        every = [(f"all {wrong_ones.wrong:,}", items_href(a, outcome="wrong"))]
+        listed = [(item, "", "") for item in wrong_ones.items]
+    shown = [
+        {"item": item, "href": item_href(item.id, a=a, b=b), "wrong": wrong, "right": right}
+        for item, wrong, right in listed
     ]
-    every: list[tuple[str, str]] = []
-    pairs: tuple[tuple[int, int, Compared], ...] = ((a, b, "only-a"), (b, a, "only-b"))
-    for at, other, side in pairs:
-        only = int((outcomes[at].correct & ~outcomes[other].correct).sum())
-        every.append((f"only {names[at]}: {only:,}", items_href(a, b=b, compared=side)))
-    first = sorted(listed, key=lambda example: surest_first(example.item))[:SUREST]
-    return Examples("Right in one run only", every, first) if first else None
+    return {"title": title, "every": every, "listed": shown}
 
 
 def drawn_claims(
@@ -556,10 +494,9 @@ class Answers:
             yield groups_plot(conclusions[0], hrefs)
             return
         a, b = compared_runs(request.experiment)
-        order = dict.fromkeys([a, *([] if b is None else [b]), *range(len(conclusions))])
         rows = [
             Row(request.called[at], conclusions[at].accuracy, href=items_href(at, outcome="wrong"))
-            for at in order
+            for at in (a, 1 - a)
         ]
         hint = "In %, with 95% intervals."
         yield Plot("Accuracy of the runs", [(None, rows)], "percent", hint=hint)
@@ -582,22 +519,19 @@ class Answers:
             contents: figures and tables by topic.
         """
         request = self.request
-        experiment, looks = request.experiment, request.looks
+        experiment = request.experiment
         findings = run_findings(request, self.conclusions, self.outcomes)
         findings["better"] = [*better_findings(request, self.better, self.judged)]
         slots = [experiment.order_audit(run).slots for run in experiment.runs]
         drawn = drawn_claims(self.conclusions, self.better)
-        ids = {
-            item
-            for run in experiment.runs
-            if request.audit.checks
-            for item in run.predictions.ids.tolist()
-        }
+        audited = experiment.runs if request.audit.checks else ()
+        ids = {item for run in audited for item in run.predictions.ids.tolist()}
         plots = {
             "better": differences_plot(self.better, experiment.main_arm, request.names, drawn),
             "order": order_plot(request.called, slots),
         }
-        sections = [
+        diagrams = reliability_diagrams(experiment, request.looks)
+        sections: list[dict[str, Any]] = [
             {
                 "topic": topic,
                 "id": name,
@@ -607,9 +541,7 @@ class Answers:
                 "remarks": self.remarks[topic],
                 "contents": contents[topic],
                 "plot": plots.get(topic),
-                "diagrams": reliability_diagrams(experiment, looks)
-                if topic == "probabilities"
-                else [],
+                "diagrams": diagrams if topic == "probabilities" else [],
                 "checks": request.audit.checks if topic == "data" else (),
                 "ids": ids,
             }

@@ -9,12 +9,10 @@ is folded below, and is not printed.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
-
-from markupsafe import Markup
 
 from pact_eval._files import write_atomically
 from pact_eval._json import Json, dumps
@@ -24,14 +22,14 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.registry import MetricDecoding
 from pact_eval.plain_text import first_of
 from pact_eval.progress import step, tracked
-from pact_eval.runs.provenance import Contract, Provenance
+from pact_eval.runs.provenance import Provenance
 from pact_eval.verification import PAGE_ELEMENT
 from pact_reports.page.answers import Answers
 from pact_reports.page.figures import make_contents
 from pact_reports.page.html import csp_hash, render, script_json, stylesheet, trusted
 from pact_reports.page.item_blocks import BlockStore, pack_experiment
 from pact_reports.request import Request
-from pact_reports.table import Column, Table, table_row
+from pact_reports.table import Table, left_columns, table_row
 from pact_reports.tables.cells import decoding_words
 from pact_reports.tables.run_costs import run_groups_table
 from pact_reports.writers.files import BuiltTables, build_tables
@@ -53,7 +51,7 @@ _KEYS: Final[Mapping[str, Callable[[Provenance], object]]] = {
     "Adapter SHA-256": lambda run: _short(run.adapter.sha256 if run.adapter else None),
     "Base model": lambda run: run.base_model,
     "Base SHA-256": lambda run: _short(run.base.sha256 if run.base else None),
-    "Contract": lambda run: _contract(run.contract),
+    "Contract": lambda run: "; ".join(filter(None, (run.contract.name, run.contract.remark))),
     "Contract fingerprint": lambda run: _short(run.contract.fingerprint),
     "Order seed": lambda run: run.order_seed,
     "Precision": lambda run: run.precision,
@@ -78,13 +76,23 @@ def provenance(request: Request) -> dict[str, Any]:
     runs = {run_name(run.label): run for run in experiment.runs}
     runs |= {f"{run_name(run.label)} on ablated contexts": run for run in experiment.ablated}
     values = {
-        key: [_text(value(run.provenance)) for run in runs.values()] for key, value in _KEYS.items()
+        key: [
+            _UNKNOWN if (found := value(run.provenance)) in (None, "") else str(found)
+            for run in runs.values()
+        ]
+        for key, value in _KEYS.items()
     }
     differing = {key for key, texts in values.items() if len(set(texts)) > 1}
     differing |= set(_TIMES) if len(runs) > 1 else set()
     columns = {key: texts for key, texts in values.items() if key in differing}
+    table = Table(
+        name="provenance",
+        title="What differs between the runs",
+        columns=left_columns("Run", *columns),
+        rows=tuple(map(table_row, runs, *columns.values())),
+    )
     return {
-        "table": _table([*runs], columns) if len(runs) > 1 else None,
+        "table": table if len(runs) > 1 else None,
         "only": next(iter(runs)),
         "shared": [
             (key, texts[0])
@@ -96,27 +104,6 @@ def provenance(request: Request) -> dict[str, Any]:
     }
 
 
-def _table(labels: Sequence[str], columns: Mapping[str, Sequence[str]]) -> Table:
-    return Table(
-        name="provenance",
-        title="What differs between the runs",
-        columns=(Column("Run", "left"), *(Column(key, "left") for key in columns)),
-        rows=tuple(
-            table_row(label, *(texts[at] for texts in columns.values()))
-            for at, label in enumerate(labels)
-        ),
-    )
-
-
-def _text(value: object) -> str:
-    return _UNKNOWN if value in (None, "") else str(value)
-
-
-def _contract(contract: Contract) -> str | None:
-    remark = contract.remark
-    return contract.name if remark is None else f"{contract.name}; {remark}"
-
-
 def _short(sha256: str | None) -> str | None:
     return None if sha256 is None else sha256[:_HASH]
 
@@ -125,8 +112,7 @@ def _recorded_rows(run: ExperimentRun) -> list[tuple[str, str]]:
     """Return the content of `run.json`, the most asked for first."""
     recorded = run.provenance.recorded
     first = {name: recorded[name] for name in _FIRST if name in recorded}
-    rest = {name: value for name, value in recorded.items() if name not in first}
-    return [("folder", run.place), *_run_facts(first | rest)]
+    return [("folder", run.place), *_run_facts(first | {**recorded})]
 
 
 def _run_facts(value: Json, way: str = "") -> Iterator[tuple[str, str]]:
@@ -243,9 +229,22 @@ def _render(request: Request, built: BuiltTables | None) -> str:
         calibration=experiment.settings.calibration_name,
         provenance=provenance(request),
     )
+    style = _asset("page.css") + stylesheet(body)
+    script = "".join(map(_asset, _SCRIPTS))
+    policy = (
+        f"default-src 'none'; script-src {csp_hash(script)}; style-src {csp_hash(style)}; "
+        "img-src data:; connect-src 'none'; base-uri 'none'; form-action 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    )
     digest = script_json(request.digest.json, PAGE_ELEMENT)
-    return _document(
-        body, request.answer, [script_json(items, "page-data"), digest, *store.elements]
+    return render(
+        "page.html",
+        policy=trusted(policy),
+        title=request.answer,
+        style=trusted(style),
+        body=body,
+        data=[script_json(items, "page-data"), digest, *store.elements],
+        script=trusted(script),
     )
 
 
@@ -258,25 +257,6 @@ def write_page(page: str, path: Path) -> None:
     if not path.parent.is_dir():
         raise InputError(f"{path.parent}: folder not found; cannot write {path.name} to")
     write_atomically(path, page.encode("utf-8", errors="backslashreplace"))
-
-
-def _document(body: Markup, title: str, data: Sequence[Markup]) -> str:
-    style = _asset("page.css") + stylesheet(body)
-    script = "".join(map(_asset, _SCRIPTS))
-    policy = (
-        f"default-src 'none'; script-src {csp_hash(script)}; style-src {csp_hash(style)}; "
-        "img-src data:; connect-src 'none'; base-uri 'none'; form-action 'none'; "
-        "require-trusted-types-for 'script'; trusted-types 'none'"
-    )
-    return render(
-        "page.html",
-        policy=trusted(policy),
-        title=title,
-        style=trusted(style),
-        body=body,
-        data=data,
-        script=trusted(script),
-    )
 
 
 def _asset(name: str) -> str:

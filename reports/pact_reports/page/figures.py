@@ -6,7 +6,7 @@ and read aloud.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final
@@ -18,7 +18,6 @@ from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.curves.probabilities import reliability
 from pact_eval.evaluation.diagnostics import Topic, calibrated_items
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.notes import views_notes
 from pact_eval.evaluation.registry import (
     MetricDecoding,
@@ -100,11 +99,8 @@ class Contents:
     def further(self) -> str:
         """What is folded, in words; "" if nothing is."""
         figures = sum(len(drawings) for _, drawings in self.folded)
-        parts = [
-            counted(figures, "figure") if figures else "",
-            counted(len(self.tables), "table") if self.tables else "",
-        ]
-        return ", ".join(filter(None, parts))
+        parts = {"figure": figures, "table": len(self.tables)}
+        return ", ".join(counted(n, what) for what, n in parts.items() if n)
 
 
 def make_contents(
@@ -120,72 +116,60 @@ def make_contents(
     Raises:
         InputError: a run does not have the decoding.
     """
+    experiment = request.experiment
     contents: dict[Topic, Contents] = {topic: Contents() for topic in SECTIONS}
-    single = {*_of_one_group(request.experiment)}
-    _add_figures(request, contents, single)
+    runs = [run.predictions for run in experiment.runs]
+    single = {
+        name
+        for name, columns in _GROUPED.items()
+        if all(len({*chain(*(getattr(run, by) for run in runs))}) < 2 for by in columns)
+    }
+    names = request.figures
+    if names is None:
+        names = tuple(name for name in FIGURES if name not in single)
+    for name in tracked(names, "Drawing figures", "figures"):
+        _add_figure(request, name, contents[_topic(FIGURES[name], request)])
     left = {*PAPER_TABLES, *(() if request.tables else single)}
-    for name, table in built.tables.items():
-        if name not in left:
-            section = contents[_topic(TABLES[name], request)]
-            where = section.open_tables if name == "scorecard" else section.tables
-            where.append(without_empty_columns(table))
-    for name in (name for name in built.skipped if name not in left):
+    for name in (name for name in (*built.tables, *built.skipped) if name not in left):
         section = contents[_topic(TABLES[name], request)]
-        section.left_out["Not made"][name] = built.skipped[name]
-    _add_tables_of_runs(request, contents["runs"])
+        if name in built.skipped:
+            section.left_out["Not made"][name] = built.skipped[name]
+            continue
+        where = section.open_tables if name == "scorecard" else section.tables
+        where.append(without_empty_columns(built.tables[name]))
+    # The tables of every run, and of ablated contexts, are before the others.
+    tables = [runs_table(experiment, request.names)]
+    if experiment.ablated:
+        try:
+            tables.append(ablated_table(experiment, request.names))
+        except InputError as error:
+            contents["runs"].left_out["Not made"]["ablated-runs"] = reason(error)
+    contents["runs"].tables[:0] = map(without_empty_columns, tables)
     if groups is not None:
         contents["where"].open_tables.append(without_empty_columns(groups))
     return contents
 
 
-def _add_figures(
-    request: Request, contents: Mapping[Topic, Contents], single: Collection[str]
-) -> None:
-    """Draw the figures that the user named, or else those of a page without those of one group."""
-    names = request.figures
-    if names is None:
-        names = tuple(name for name in FIGURES if name not in single)
-    for name in tracked(names, "Drawing figures", "figures"):
-        section = contents[_topic(FIGURES[name], request)]
-        drawings: list[Drawing] = []
-        try:
-            figure, notes = FIGURES[name].made(request)
-            drawings = [(file, page_svg(inline_svg(file))) for file in figure.files]
-            missing = "; ".join((*figure.missing, *notes))
-        except ValueError as error:
-            # InputError is a ValueError. An error of drawing must not prevent the page.
-            missing = reason(error) if isinstance(error, InputError) else f"drawing failed: {error}"
-        if name in _OPEN and not section.shown and len(drawings) <= _OPEN_FILES:
-            section.shown = drawings
-        elif drawings:
-            section.folded.append((FIGURES[name].title, drawings))
-        if missing:
-            section.left_out["Drawn in part" if drawings else "Not drawn"][name] = missing
-
-
-def _of_one_group(experiment: Experiment) -> Iterator[str]:
-    """Yield the figures and tables by groups of a column of which all items have one value."""
-    for name, columns in _GROUPED.items():
-        runs = [run.predictions for run in experiment.runs]
-        values = ({*chain(*(getattr(run, column) for run in runs))} for column in columns)
-        if all(len(of_column) < 2 for of_column in values):
-            yield name
-
-
-def _add_tables_of_runs(request: Request, contents: Contents) -> None:
-    """Put the tables of every run, and of ablated contexts, before the others."""
-    experiment, names = request.experiment, request.names
-    tables = [runs_table(experiment, names)]
-    if experiment.ablated:
-        try:
-            tables.append(ablated_table(experiment, names))
-        except InputError as error:
-            contents.left_out["Not made"]["ablated-runs"] = reason(error)
-    contents.tables[:0] = map(without_empty_columns, tables)
-
-
 def _topic(spec: Spec[Any], request: Request) -> Topic:
     return spec.topic if spec.topic != "better" or request.compares else "runs"
+
+
+def _add_figure(request: Request, name: str, section: Contents) -> None:
+    """Draw a figure into its section, and say what is missing from it."""
+    drawings: list[Drawing] = []
+    try:
+        figure, notes = FIGURES[name].made(request)
+        drawings = [(file, page_svg(inline_svg(file))) for file in figure.files]
+        missing = "; ".join((*figure.missing, *notes))
+    except ValueError as error:
+        # InputError is a ValueError. An error of drawing must not prevent the page.
+        missing = reason(error) if isinstance(error, InputError) else f"drawing failed: {error}"
+    if name in _OPEN and not section.shown and len(drawings) <= _OPEN_FILES:
+        section.shown = drawings
+    elif drawings:
+        section.folded.append((FIGURES[name].title, drawings))
+    if missing:
+        section.left_out["Drawn in part" if drawings else "Not drawn"][name] = missing
 
 
 def reliability_diagrams(experiment: Experiment, looks: Looks) -> list[dict[str, Any]]:
@@ -231,24 +215,26 @@ def runs_table(experiment: Experiment, names: ArmNames) -> Table:
     raw, calibrated = MetricDecoding(decoding), MetricDecoding(decoding, calibrated=True)
     groups = [common.evaluation(run, calibrated=False).groups[0] for run in common.runs]
     columns = [Column("Run", "left"), count_column("Items")]
-    specs = [
-        spec
-        for spec in registered_metrics("full", "every run")
-        if has_row(spec, [group.estimates[spec.name].value for group in groups])
+    rows: list[list[Cell]] = [
+        [Cell(names.run(run.label)), _items_cell(group)]
+        for run, group in zip(common.runs, groups, strict=True)
     ]
-    for spec in specs:
+    for spec in registered_metrics("full", "every run"):
+        if not has_row(spec, [group.estimates[spec.name].value for group in groups]):
+            continue
+        with_calibrated = find_metric(spec.name).noise_floor
         columns.append(metric_column(spec, raw, _SHORT.get(spec.name)))
-        if find_metric(spec.name).noise_floor:
+        if with_calibrated:
             columns.append(metric_column(spec, calibrated, f"{spec.title} after T(x)"))
-    rows, before = [], None
-    for run, group in zip(common.runs, groups, strict=True):
-        cells = [Cell(names.run(run.label)), _items_cell(group)]
-        for spec in specs:
+        for cells, run, group in zip(rows, common.runs, groups, strict=True):
             cells.append(_estimated(group, spec))
-            if find_metric(spec.name).noise_floor:
-                cells.append(_calibration_cell(common, run, spec))
-        rows.append(table_row(*cells, rule=run.arm != before))
-        before = run.arm
+            if with_calibrated and calibrated_items(common, run) is None:
+                why = "no calibrator in the run folder, or none that can be applied"
+                cells.append(Cell("–", reason=why))
+            elif with_calibrated:
+                after = common.evaluation(run, calibrated=True).groups[0]
+                cells.append(_estimated(after, spec))
+    arms = [None, *(run.arm for run in common.runs)]
     first = experiment.evaluation(experiment.runs[0], calibrated=False).groups[0]
     return Table(
         name="runs",
@@ -259,16 +245,13 @@ def runs_table(experiment: Experiment, names: ArmNames) -> Table:
             "Rates in %, AURC in %, NLL in nats."
         ),
         columns=tuple(columns),
-        rows=tuple(rows),
+        rows=tuple(
+            table_row(*cells, rule=run.arm != before)
+            for cells, run, before in zip(rows, common.runs, arms, strict=False)
+        ),
         notes=(NOISE, *views_notes(experiment, "always", names)),
         brackets=f"{_brackets(first)} {CALIBRATION_ERROR}",
     )
-
-
-def _calibration_cell(experiment: Experiment, run: ExperimentRun, spec: MetricSpec) -> Cell:
-    if calibrated_items(experiment, run) is None:
-        return Cell("–", reason="no calibrator in the run folder, or none that can be applied")
-    return _estimated(experiment.evaluation(run, calibrated=True).groups[0], spec)
 
 
 def _items_cell(group: Group) -> Cell:
@@ -302,13 +285,15 @@ def ablated_table(experiment: Experiment, names: ArmNames) -> Table:
     ]
     first = evaluations[0][1]
     decoding = MetricDecoding(first.decoding, first.calibration != "raw")
-    columns = [Column("Run", "left"), count_column("Contexts")]
-    columns += [metric_column(spec, decoding) for spec in first.metrics]
-    rows = []
-    for run, evaluation in evaluations:
-        group = evaluation.groups[0]
-        cells = (_estimated(group, spec) for spec in evaluation.metrics)
-        rows.append(table_row(Cell(names.run(run.label)), _items_cell(group), *cells))
+    heads = [Column("Run", "left"), count_column("Contexts")]
+    rows = [
+        table_row(
+            Cell(names.run(run.label)),
+            _items_cell(evaluation.groups[0]),
+            *(_estimated(evaluation.groups[0], spec) for spec in evaluation.metrics),
+        )
+        for run, evaluation in evaluations
+    ]
     return Table(
         name="ablated-runs",
         title="Runs on ablated contexts",
@@ -318,7 +303,7 @@ def ablated_table(experiment: Experiment, names: ArmNames) -> Table:
             "|z_a - z_b| in nats of the two answers that the evidence no longer distinguishes. "
             "Rates in %."
         ),
-        columns=tuple(columns),
+        columns=(*heads, *(metric_column(spec, decoding) for spec in first.metrics)),
         rows=tuple(rows),
         brackets=_brackets(first.groups[0]),
     )

@@ -20,11 +20,13 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import quote
 
+import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from pact_eval import numbers
 from pact_eval._json import Json, finite_number
+from pact_eval._typing import IntArray
 from pact_eval.audit.findings import SEVERITIES, CheckResult
 from pact_eval.errors import counted
 from pact_eval.evaluation.run_records import cut
@@ -268,8 +270,6 @@ _TEMPLATES: Final = _templates()
 DARK_PAPER: Final = "#14181c"
 """The background of the page in its dark theme."""
 
-_LEAST_CONTRAST: Final = 5.5
-_LEAST_CONTRAST_OF_LIGHT: Final = 3.0
 _LIGHT: Final = 0.5
 _OF_PAGE: Final = {"#ffffff": "paper", INK.lower(): "ink", MUTED.lower(): "muted", "#000000": "ink"}
 _COLOUR: Final = re.compile(r'(\s(?:fill|stroke|stop-color))="(#[0-9A-Fa-f]{6})"')
@@ -329,22 +329,18 @@ def on_dark(colour: str) -> str:
         >>> on_dark("#e69f00"), on_dark("#0072b2"), on_dark("#9ccbe8")
         ('#e69f00', '#4c9cc9', '#516978')
     """
-    if _luminance(colour) > _LIGHT:
-        steps = [_mix(colour, DARK_PAPER, share) for share in range(0, 100, 5)]
-        return [step for step in steps if contrast(step, DARK_PAPER) >= _LEAST_CONTRAST_OF_LIGHT][
-            -1
-        ]
-    steps = [_mix(colour, "#ffffff", share) for share in range(0, 101, 5)]
-    return next(step for step in steps if contrast(step, DARK_PAPER) >= _LEAST_CONTRAST)
+    light = _luminance(_rgb(colour)) > _LIGHT
+    other, least = (DARK_PAPER, 3.0) if light else ("#ffffff", 5.5)
+    way = _rgb(other) - _rgb(colour)
+    mixed = (np.rint(_rgb(colour) + way * share / 100) for share in range(0, 101, 5))
+    steps = [f"#{bytes(rgb.astype(np.uint8)).hex()}" for rgb in mixed]
+    readable = [step for step in steps if contrast(step, DARK_PAPER) >= least]
+    return readable[-1 if light else 0]
 
 
-def _mix(colour: str, other: str, percent: int) -> str:
-    pairs = zip(_parts(colour), _parts(other), strict=True)
-    return "#" + "".join(f"{round(a + (b - a) * percent / 100):02x}" for a, b in pairs)
-
-
-def _parts(colour: str) -> list[int]:
-    return [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+def _rgb(colour: str) -> IntArray:
+    """Return red, green and blue, from 0 to 255."""
+    return np.array([*bytes.fromhex(colour[1:])])
 
 
 def contrast(a: str, b: str) -> float:
@@ -354,16 +350,14 @@ def contrast(a: str, b: str) -> float:
         >>> round(contrast("#000000", "#ffffff"))
         21
     """
-    light, dark = sorted((_luminance(a), _luminance(b)), reverse=True)
+    light, dark = sorted((_luminance(_rgb(a)), _luminance(_rgb(b))), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
-def _luminance(colour: str) -> float:
-    parts = (part / 255 for part in _parts(colour))
-    linear = [
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+def _luminance(rgb: IntArray) -> float:
+    parts = rgb / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
 _TAG: Final = re.compile(r"<[A-Za-z][^>]*>")
@@ -394,29 +388,26 @@ def strict_svg(svg: str) -> str:
 
 
 def _tag(tag: str) -> str:
-    tag = _STYLE.sub(_attributes, tag)
+    """Write styles as attributes, paths without needless letters, and numbers with two decimals."""
+
+    def attributes(match: re.Match[str]) -> str:
+        declared = (part.partition(":") for part in match[1].split(";") if part.strip())
+        return "".join(f' {name.strip()}="{value.strip()}"' for name, _, value in declared)
+
+    def rounded(match: re.Match[str]) -> str:
+        text = f"{float(match[0]):.2f}".rstrip("0").rstrip(".")
+        return "0" if text in ("-0", "") else text
+
+    tag = _STYLE.sub(attributes, tag)
     tag = _PATH.sub(lambda match: f'{match[1]}{_path(match[2])}"', tag)
-    return _ROUNDED.sub(lambda match: f'{match[1]}{_NUMBER.sub(_round, match[2])}"', tag)
+    return _ROUNDED.sub(lambda match: f'{match[1]}{_NUMBER.sub(rounded, match[2])}"', tag)
 
 
 def _path(commands: str) -> str:
     """Write a path on one line; a line command after a move or a line needs no letter."""
     words, before = [], ""
     for word in commands.split():
-        if word.isalpha():
-            implied = word == "L" and before in ("M", "L")
-            before = word
-            if implied:
-                continue
-        words.append(word)
+        if not (word == "L" and before in ("M", "L")):
+            words.append(word)
+        before = word if word.isalpha() else before
     return " ".join(words)
-
-
-def _attributes(match: re.Match[str]) -> str:
-    declared = [part.partition(":") for part in match[1].split(";") if part.strip()]
-    return "".join(f' {name.strip()}="{value.strip()}"' for name, _, value in declared)
-
-
-def _round(match: re.Match[str]) -> str:
-    text = f"{float(match[0]):.2f}".rstrip("0").rstrip(".")
-    return "0" if text in ("-0", "") else text

@@ -8,10 +8,10 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, TypeAlias
+from itertools import islice, zip_longest
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -97,6 +97,10 @@ def bytes_of(values: npt.NDArray[np.generic], dtype: str) -> bytes:
     return flat.view(np.uint8).reshape(flat.size, flat.itemsize).T.tobytes()
 
 
+Columns: TypeAlias = Mapping[str, tuple[str, npt.NDArray[np.generic]]]
+"""By the name in the script, a dtype and (n,) integers, one per item."""
+
+
 class BlockStore:
     """Collects blocks and writes them as script elements in base64.
 
@@ -127,10 +131,17 @@ class BlockStore:
         self._numbers[digest] = len(self._numbers)
         return self._numbers[digest]
 
-    def add_json(self, value: Json) -> int:
+    def add_json(self, value: object) -> int:
         """Pack JSON in UTF-8 and return the number of its block."""
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return self.add(text.encode("utf-8", errors="backslashreplace"))
+
+    def add_columns(self, columns: Columns) -> Json:
+        """Pack columns and return, by name, the number of the block and the dtype."""
+        return {
+            name: [self.add(bytes_of(values, dtype)), dtype]
+            for name, (dtype, values) in columns.items()
+        }
 
     @property
     def index(self) -> list[Json]:
@@ -157,61 +168,38 @@ _MOST_COMPARED: Final = 250_000
 _TOKEN: Final = re.compile(r"\w+|\s+|[^\w\s]")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One text inside a context.
-
-    Attributes:
-        label: the speaker, or the path to the text; "" if the context is a single text.
-        text: the unchanged text.
-    """
-
-    label: str
-    text: str
-
-
-def context_lines(state: Json) -> list[Line]:
-    """Split a context into lines for reading.
+def context_lines(value: Json, way: str = "") -> Iterator[tuple[str, str]]:
+    """Split a context into lines for reading: labels, and unchanged texts.
 
     A turn (an object with a speaker and a text) is one line with the speaker's name. Any other
-    value is one line with its path.
+    value is one line with its path, which is "" if the context is a single text.
+
+    Args:
+        value: the context, or a part of it.
+        way: path to the part.
 
     Example:
-        >>> [(line.label, line.text) for line in context_lines(
-        ...     [{"speaker": "Clerk", "text": "Noted."}, {"n": 3, "tags": ["a"]}])]
+        >>> turns = [{"speaker": "Clerk", "text": "Noted."}, {"n": 3, "tags": ["a"]}]
+        >>> list(context_lines(turns))
         [('Clerk', 'Noted.'), ('2.n', '3'), ('2.tags.1', 'a')]
     """
-    return list(_lines(state, ""))
-
-
-def _lines(value: Json, way: str) -> Iterator[Line]:
-    if isinstance(value, str):
-        yield Line(way, value)
-    elif isinstance(value, dict):
-        turn = _turn(value)
-        if turn is not None:
-            yield turn
+    parts: Iterable[tuple[object, Json]] = ()
+    if isinstance(value, dict):
+        speaker = next((value[key] for key in _SPEAKER if key in value), None)
+        text = next((value[key] for key in _SPOKEN if key in value), None)
+        if len(value) == 2 and isinstance(speaker, str) and isinstance(text, str):
+            yield speaker, text
             return
-        for key, item in value.items():
-            yield from _lines(item, f"{way}.{key}" if way else key)
+        parts = value.items()
     elif isinstance(value, list):
-        for number, item in enumerate(value, start=1):
-            yield from _lines(item, f"{way}.{number}" if way else str(number))
+        parts = enumerate(value, start=1)
     else:
-        yield Line(way, dumps(value))
+        yield way, value if isinstance(value, str) else dumps(value)
+    for key, item in parts:
+        yield from context_lines(item, f"{way}.{key}" if way else f"{key}")
 
 
-def _turn(value: Mapping[str, Json]) -> Line | None:
-    if len(value) != 2:
-        return None
-    speaker = next((value[key] for key in _SPEAKER if key in value), None)
-    text = next((value[key] for key in _SPOKEN if key in value), None)
-    if isinstance(speaker, str) and isinstance(text, str):
-        return Line(speaker, text)
-    return None
-
-
-def item_text(record: Record, other: Record | None, prompt: list[Part] | None = None) -> Json:
+def item_text(record: Record, other: Record | None, prompt: list[Part] | None = None) -> list[Any]:
     """Return the texts of an item as the browser reads them.
 
     Args:
@@ -221,42 +209,28 @@ def item_text(record: Record, other: Record | None, prompt: list[Part] | None = 
 
     Returns:
         `[context, instructions, answers, prompt]`. Context lines are `[label, parts]`; a part is
-        text that both members share, or `[text of this member, text of the other]`. Answers are
-        `[key, description]`. The prompt is parts too.
+        text that both members share, or `[text of this member, text of the other]`. Lines are
+        paired in order; a line without a partner is a change. Answers are `[key, description]`.
+        The prompt is parts too.
     """
     lines = context_lines(record.state)
-    context: list[Json]
+    context: list[tuple[str, list[Part]]] = []
     if other is None:
-        context = [[line.label, [line.text]] for line in lines]
+        context = [(label, [text]) for label, text in lines]
     else:
-        context = _pair_lines(lines, context_lines(other.state))
+        for mine, theirs in zip_longest(lines, context_lines(other.state)):
+            if mine and theirs and mine[0] == theirs[0]:
+                context.append((mine[0], marked(mine[1], theirs[1])))
+                continue
+            context += [(mine[0], [(mine[1], "")])] if mine else []
+            context += [(theirs[0], [("", theirs[1])])] if theirs else []
     question = record.field.instructions
     return [
         context,
         question if isinstance(question, str) else dumps(question),
-        [[answer.key, answer.description] for answer in record.field.answers],
-        None if prompt is None else _json(prompt),
+        [(answer.key, answer.description) for answer in record.field.answers],
+        prompt,
     ]
-
-
-def _pair_lines(lines: list[Line], others: list[Line]) -> list[Json]:
-    """Pair the lines of two contexts in order; a line without a partner is a change."""
-    shown: list[Json] = []
-    for at in range(max(len(lines), len(others))):
-        mine = lines[at] if at < len(lines) else None
-        theirs = others[at] if at < len(others) else None
-        if mine is not None and theirs is not None and mine.label == theirs.label:
-            shown.append([mine.label, _json(marked(mine.text, theirs.text))])
-            continue
-        if mine is not None:
-            shown.append([mine.label, [[mine.text, ""]]])
-        if theirs is not None:
-            shown.append([theirs.label, [["", theirs.text]]])
-    return shown
-
-
-def _json(parts: list[Part]) -> Json:
-    return [part if isinstance(part, str) else list(part) for part in parts]
 
 
 def marked(mine: str, other: str) -> list[Part]:
@@ -318,41 +292,25 @@ def _inner(a: list[str], b: list[str]) -> list[Part]:
     return parts
 
 
-def contract_of(run: ExperimentRun) -> ChatContract | None:
-    """Return the contract that rendered the prompts of a run.
-
-    Args:
-        run: the run.
-
-    Returns:
-        None if the run was not scored here (an import does not record its prompts), or if its
-        contract is not one of this version.
-    """
-    recorded = run.provenance
-    if recorded.source not in (None, "score") or recorded.contract is None:
-        return None
-    fingerprint = recorded.contract.fingerprint
-    return NIMBLE if fingerprint == NIMBLE.fingerprint else None
-
-
 NO_ORDERS: Final = "the run does not record the order of its letters"
 """Why a run with a known contract has no prompt."""
 
 
-def missing_prompt(run: ExperimentRun) -> str | None:
-    """Return the reason why the prompts of a run cannot be made again, if its contract is it.
+def contract_of(run: ExperimentRun) -> tuple[ChatContract | None, str]:
+    """Return the contract that rendered the prompts of a run, and why it has no prompt.
 
-    Args:
-        run: the run.
+    Returns:
+        None if the run was not scored here, or if its contract is not one of this version. The
+        reason is that, or `NO_ORDERS`, which shows if the orders of a run are not known.
     """
     recorded = run.provenance
     if recorded.source not in (None, "score"):
-        return "the run is an import, and imports do not record their prompts"
+        return None, "the run is an import, and imports do not record their prompts"
     if recorded.contract is None or recorded.contract.fingerprint is None:
-        return "the run does not record its prompt contract"
-    if contract_of(run) is None:
-        return "this version does not have the prompt contract of the run"
-    return None
+        return None, "the run does not record its prompt contract"
+    if recorded.contract.fingerprint != NIMBLE.fingerprint:
+        return None, "this version does not have the prompt contract of the run"
+    return NIMBLE, NO_ORDERS
 
 
 def user_message(contract: ChatContract, record: Record, order: Sequence[int]) -> str:
@@ -390,25 +348,21 @@ def view_changes(contract: ChatContract, record: Record, orders: Sequence[Sequen
     """
     canonical = canonical_code_order(record.field)
     before = user_message(contract, record, canonical)
-    return [
-        None
-        if tuple(order) == canonical
-        else _change(before, user_message(contract, record, order))
-        for order in orders
-    ]
-
-
-def _change(before: str, after: str) -> Json:
-    start = common_prefix(before, after)
-    end = common_prefix(before[start:][::-1], after[start:][::-1])
-    middle = before[start : len(before) - end]
-    first = _units(before[:start])
-    return [first, first + _units(middle), after[start : len(after) - end]]
-
-
-def _units(text: str) -> int:
-    """Count the UTF-16 code units of a text; by encoding it, which is no loop in Python."""
-    return len(text.encode("utf-16-le", errors="surrogatepass")) // 2
+    changes: list[Json] = []
+    for order in orders:
+        if tuple(order) == canonical:
+            changes.append(None)
+            continue
+        after = user_message(contract, record, order)
+        start = common_prefix(before, after)
+        end = common_prefix(before[start:][::-1], after[start:][::-1])
+        # By encoding, code units are counted without a loop in Python.
+        first, last = (
+            len(before[:at].encode("utf-16-le", errors="surrogatepass")) // 2
+            for at in (start, len(before) - end)
+        )
+        changes.append([first, last, after[start : len(after) - end]])
+    return changes
 
 
 KINDS: Final = ("choice", "boolean", "score")
@@ -430,22 +384,7 @@ are right; `pair_wrong`: both are wrong; `pair_same`: both get the same answer."
 _VARIANTS: Final = ("", "base", "counterfactual")
 
 
-@dataclass(frozen=True)
-class Column:
-    """Integers, one per item.
-
-    Attributes:
-        name: name of the column in the script.
-        dtype: u1, u2, u4 or i4.
-        values: (n,) the integers.
-    """
-
-    name: str
-    dtype: str
-    values: npt.NDArray[np.generic]
-
-
-def item_columns(views: Predictions, domains: list[str]) -> list[Column]:
+def item_columns(views: Predictions, domains: list[str]) -> Columns:
     """Return the columns that are the same for every run on these items.
 
     Args:
@@ -456,47 +395,25 @@ def item_columns(views: Predictions, domains: list[str]) -> list[Column]:
     other = pair_partners(views)
     rank = np.empty(len(views), dtype=np.int64)
     rank[np.argsort(views.ids, kind="stable")] = rows
-    kind_codes = {kind: code for code, kind in enumerate(KINDS)}
-    domain_codes = {domain: code for code, domain in enumerate(domains)}
-    return [
-        Column("kind", "u1", np.array([kind_codes.get(kind, 3) for kind in views.kind.tolist()])),
-        Column(
-            "domain", "u2", np.array([domain_codes[domain] for domain in views.domain.tolist()])
-        ),
-        Column(
-            "variant", "u1", np.array([_variant(variant) for variant in views.variant.tolist()])
-        ),
-        Column("choices", "u1", views.n_choices),
-        Column("reference", "u1", views.reference),
+
+    def codes(values: npt.NDArray[Any], names: Sequence[str], unknown: int) -> IntArray:
+        code = {name: number for number, name in enumerate(names)}
+        return np.array([code.get(value, unknown) for value in values.tolist()])
+
+    return {
+        "kind": ("u1", codes(views.kind, KINDS, len(KINDS))),
+        "domain": ("u2", codes(views.domain, domains, 0)),
+        "variant": ("u1", codes(views.variant, _VARIANTS, 0)),
+        "choices": ("u1", views.n_choices),
+        "reference": ("u1", views.reference),
         # Distances between rows are mostly equal, so they compress well.
-        Column("partner", "i4", np.where(other < 0, 0, other - rows)),
-        Column("rank", "i4", rank - rows),
-    ]
+        "partner": ("i4", np.where(other < 0, 0, other - rows)),
+        "rank": ("i4", rank - rows),
+    }
 
 
-def run_columns(outcomes: ItemOutcomes) -> list[Column]:
-    """Return the columns of one run: answers, outcomes and probabilities."""
-    tokens = np.nan_to_num(outcomes.prompt_tokens)
-    columns = [
-        Column("answer", "u1", outcomes.predicted),
-        Column("flags", "u1", outcome_flags(outcomes)),
-        Column("confidence", "u2", to_steps(outcomes.raw.confidence)),
-        Column("bin", "u1", outcomes.raw.bin),
-        Column("of_reference", "u2", to_steps(outcomes.of_reference)),
-        Column("view_tv", "u2", to_steps(outcomes.view_tv)),
-        Column("tokens", "u2" if tokens.max(initial=0) < NOT_KNOWN else "u4", tokens),
-        Column("answer_mass", "u2", to_steps(outcomes.answer_mass)),
-    ]
-    if outcomes.right_repeats is not None:
-        columns.append(Column("right_repeats", "u2", outcomes.right_repeats))
-    if outcomes.calibrated is not None:
-        columns.append(Column("calibrated", "u2", to_steps(outcomes.calibrated.confidence)))
-        columns.append(Column("calibrated_bin", "u1", outcomes.calibrated.bin))
-    return columns
-
-
-def outcome_flags(outcomes: ItemOutcomes) -> IntArray:
-    """Return the outcome of every item as bits of `FLAGS`."""
+def run_columns(outcomes: ItemOutcomes) -> Columns:
+    """Return the columns of one run: answers, outcomes as bits of `FLAGS`, and probabilities."""
     masks = {
         "right": outcomes.correct,
         "flip": outcomes.flipped,
@@ -506,15 +423,24 @@ def outcome_flags(outcomes: ItemOutcomes) -> IntArray:
         "pair_wrong": outcomes.pair_wrong,
         "pair_same": outcomes.pair_same,
     }
-    total: IntArray = sum(
-        (np.where(mask, FLAGS[name], 0) for name, mask in masks.items()),
-        start=np.zeros(len(outcomes.correct), dtype=np.int64),
-    )
-    return total
-
-
-def _variant(name: str) -> int:
-    return _VARIANTS.index(name) if name in _VARIANTS else 0
+    bits = [np.where(mask, FLAGS[name], 0) for name, mask in masks.items()]
+    tokens = np.nan_to_num(outcomes.prompt_tokens)
+    columns: dict[str, tuple[str, npt.NDArray[np.generic]]] = {
+        "answer": ("u1", outcomes.predicted),
+        "flags": ("u1", np.sum(bits, axis=0)),
+        "confidence": ("u2", to_steps(outcomes.raw.confidence)),
+        "bin": ("u1", outcomes.raw.bin),
+        "of_reference": ("u2", to_steps(outcomes.of_reference)),
+        "view_tv": ("u2", to_steps(outcomes.view_tv)),
+        "tokens": ("u2" if tokens.max(initial=0) < NOT_KNOWN else "u4", tokens),
+        "answer_mass": ("u2", to_steps(outcomes.answer_mass)),
+    }
+    if outcomes.right_repeats is not None:
+        columns["right_repeats"] = ("u2", outcomes.right_repeats)
+    if outcomes.calibrated is not None:
+        columns["calibrated"] = ("u2", to_steps(outcomes.calibrated.confidence))
+        columns["calibrated_bin"] = ("u1", outcomes.calibrated.bin)
+    return columns
 
 
 _IDS: Final = 4_096
@@ -548,20 +474,20 @@ def pack_experiment(
     prompts: dict[tuple[int, bytes], Json] = {}
     owners = zip(experiment.runs, item_tables(experiment), strict=True)
     for run, owner in tracked(owners, "Packing items", "runs", total=len(experiment.runs)):
-        views, contract = run.predictions, contract_of(run)
+        views, (contract, no_prompt) = run.predictions, contract_of(run)
         if owner not in place:
             place[owner] = len(tables)
             tables.append(pack_items(store, views, records, contract))
-        packed = {
-            "label": names.run(run.label),
-            **pack_run(store, experiment, run, place[owner]),
-        }
         key = (owner, views.code_order.tobytes())
         if records is not None and contract is not None and key not in prompts:
             prompts[key] = pack_prompts(store, views, records, contract)
-        packed["prompts"] = None if contract is None else prompts.get(key)
-        packed["no_prompt"] = missing_prompt(run) or NO_ORDERS
-        packed["same_data"] = run.label not in doubtful
+        packed: dict[str, Json] = {
+            "label": names.run(run.label),
+            **pack_run(store, experiment, run, place[owner]),
+            "prompts": None if contract is None else prompts.get(key),
+            "no_prompt": no_prompt,
+            "same_data": run.label not in doubtful,
+        }
         runs.append(packed)
     return {
         "items": tables,
@@ -606,26 +532,34 @@ def pack_items(
     Returns:
         The numbers of the blocks.
     """
-    n = len(views)
-    domains = sorted(set(views.domain.tolist()))
-    ids = views.ids.tolist()
+    domains, ids = sorted(set(views.domain.tolist())), views.ids.tolist()
+    columns = store.add_columns(item_columns(views, domains))
+    parts = [store.add_json(ids[at : at + _IDS]) for at in range(0, len(ids), _IDS)]
     packed: dict[str, Json] = {
-        "n": n,
+        "n": len(views),
         "kinds": [*KINDS],
         "domains": [*domains],
-        "columns": _columns(store, item_columns(views, domains)),
-        "ids": {
-            "size": _IDS,
-            "blocks": [store.add_json(ids[at : at + _IDS]) for at in range(0, n, _IDS)],
-        },
+        "columns": columns,
+        "ids": {"size": _IDS, "blocks": [*parts]},
         "texts": None,
         "system": None,
     }
-    if records is not None and views.known not in UNNAMED:
-        blocks: list[Json] = [*_pack_texts(store, views, records, contract)]
-        packed["texts"] = {"size": _TEXTS, "blocks": blocks}
-        if contract is not None:
-            packed["system"] = system_message(contract, records[ids[0]])
+    if records is None or views.known in UNNAMED:
+        return packed
+    blocks: list[Json] = []
+    prompt = _prompts(contract, records)
+    other = pair_partners(views).tolist()
+    for at in tracked(range(0, len(ids), _TEXTS), "Packing texts", "parts"):
+        texts = []
+        for name, partner in zip(ids[at : at + _TEXTS], other[at : at + _TEXTS], strict=True):
+            paired = name if partner < 0 else ids[partner]
+            marks = marked(prompt(name), prompt(paired)) if prompt else None
+            of_other = None if partner < 0 else records[paired]
+            texts.append(item_text(records[name], of_other, marks))
+        blocks.append(store.add_json(texts))
+    packed["texts"] = {"size": _TEXTS, "blocks": blocks}
+    if contract is not None:
+        packed["system"] = system_message(contract, records[ids[0]])
     return packed
 
 
@@ -645,20 +579,18 @@ def pack_run(
     """
     views, distributions = run.predictions, item_distributions(experiment, run)
     options, asked = _named_answers(run)
-    slots = distributions.used
-    shown = views.code_order >= 0
-    view_blocks: list[Json] = []
-    order_blocks: list[Json] = []
-    # Rounded probabilities may tie, so the most probable answer of each distribution is stored too.
-    top_blocks: list[Json] = []
+    blocks: dict[str, list[Json]] = {"views": [], "orders": [], "tops": []}
+    # 255 marks a view of unknown order.
+    orders = np.where(views.code_order >= 0, views.code_order, 255)
     for at in range(0, len(views), _VIEWS):
         rows = slice(at, at + _VIEWS)
-        top_blocks.append(store.add(bytes_of(distributions.tops[rows], "u1")))
-        chosen = _flat(to_permille(distributions.probabilities[rows]), slots[rows])
-        view_blocks.append(store.add(bytes_of(chosen, "u2")))
-        # 255 marks a view of unknown order.
-        orders = _flat(np.where(shown[rows], views.code_order[rows], 255), slots[rows])
-        order_blocks.append(store.add(bytes_of(orders, "u1")))
+        # Rounded probabilities may tie, so the most probable answer of each is stored too.
+        blocks["tops"].append(store.add(bytes_of(distributions.tops[rows], "u1")))
+        permille = to_permille(distributions.probabilities[rows])
+        for name, dtype, values in (("views", "u2", permille), ("orders", "u1", orders[rows])):
+            # One item after another, without unused slots.
+            used = np.broadcast_to(distributions.used[rows, np.newaxis, :], values.shape)
+            blocks[name].append(store.add(bytes_of(values[used], dtype)))
     return {
         "items": items,
         "k": views.k,
@@ -666,73 +598,37 @@ def pack_run(
         "decoding": experiment.settings.decoding,
         "distributions": [*distributions.names],
         "options": [[*names] for names in options],
-        "columns": _columns(store, [*run_columns(item_outcomes(experiment, run)), *asked]),
-        "views": {"size": _VIEWS, "blocks": view_blocks},
-        "orders": {"size": _VIEWS, "blocks": order_blocks},
-        "tops": {"size": _VIEWS, "blocks": top_blocks},
+        "columns": store.add_columns({**run_columns(item_outcomes(experiment, run)), **asked}),
+        **{name: {"size": _VIEWS, "blocks": of_name} for name, of_name in blocks.items()},
     }
 
 
-def _named_answers(run: ExperimentRun) -> tuple[list[tuple[str, ...]], list[Column]]:
+def _named_answers(run: ExperimentRun) -> tuple[list[tuple[str, ...]], Columns]:
     """Return the lists of answers that an import names, and which one each item has, if several.
 
     An item whose answers have no names has an index beyond them.
     """
     if run.predictions.known in UNNAMED:
-        return [], []
+        return [], {}
     texts = texts_of(run, {})
     if not texts.options_of:
-        return [texts.options] if texts.options else [], []
+        return [texts.options] if texts.options else [], {}
     places = {question: at for at, question in enumerate(texts.options_of)}
     ids = run.predictions.ids.tolist()
     asked = [places.get(texts.questions.get(item, ""), len(places)) for item in ids]
-    return [*texts.options_of.values()], [Column("asked", "u2", np.array(asked))]
+    return [*texts.options_of.values()], {"asked": ("u2", np.array(asked))}
 
 
 def item_tables(experiment: Experiment) -> list[int]:
     """Return for each run the index of the first run that has its items, in its order."""
     first: dict[tuple[bytes, ...], int] = {}
-    return [first.setdefault(_items_key(run), at) for at, run in enumerate(experiment.runs)]
-
-
-def _items_key(run: ExperimentRun) -> tuple[bytes, ...]:
-    views = run.predictions
-    ids = hashlib.sha256("\0".join(views.ids.tolist()).encode("utf-8", errors="replace"))
-    return ids.digest(), views.reference.tobytes(), views.n_choices.tobytes()
-
-
-def _flat(values: npt.NDArray[np.integer], slots: npt.NDArray[np.bool_]) -> npt.NDArray[np.integer]:
-    """Flatten (n, distributions, answers), one item after another, without unused slots."""
-    wide = np.broadcast_to(slots[:, np.newaxis, :], values.shape)
-    chosen: npt.NDArray[np.integer] = values[wide]
-    return chosen
-
-
-def _columns(store: BlockStore, columns: Sequence[Column]) -> Json:
-    return {
-        column.name: [store.add(bytes_of(column.values, column.dtype)), column.dtype]
-        for column in columns
-    }
-
-
-def _pack_texts(
-    store: BlockStore,
-    views: Predictions,
-    records: Mapping[str, Record],
-    contract: ChatContract | None,
-) -> Iterator[int]:
-    """Yield the blocks of the texts of items; a record of a pair marks what its partner changes."""
-    ids = views.ids.tolist()
-    other = pair_partners(views).tolist()
-    prompt = _prompts(contract, records)
-    for at in tracked(range(0, len(ids), _TEXTS), "Packing texts", "parts"):
-        texts: list[Json] = []
-        for row in range(at, min(at + _TEXTS, len(ids))):
-            pair = [ids[row]] if other[row] < 0 else [ids[row], ids[other[row]]]
-            record, partner = records[pair[0]], records[pair[-1]]
-            marks = marked(prompt(pair[0]), prompt(pair[-1])) if prompt else None
-            texts.append(item_text(record, partner if len(pair) > 1 else None, marks))
-        yield store.add_json(texts)
+    tables = []
+    for at, run in enumerate(experiment.runs):
+        views = run.predictions
+        ids = hashlib.sha256("\0".join(views.ids.tolist()).encode("utf-8", errors="replace"))
+        key = (ids.digest(), views.reference.tobytes(), views.n_choices.tobytes())
+        tables.append(first.setdefault(key, at))
+    return tables
 
 
 def _prompts(
@@ -768,14 +664,13 @@ def pack_prompts(
     recorded = (views.code_order >= 0).sum(axis=2) == views.n_choices[:, np.newaxis]
     if not recorded.all():
         return None
-    ids, sizes = views.ids.tolist(), views.n_choices.tolist()
     blocks: list[Json] = []
-    for at in range(0, len(ids), _TEXTS):
-        rows = range(at, min(at + _TEXTS, len(ids)))
-        orders = (views.code_order[row, :, : sizes[row]].tolist() for row in rows)
-        changes = [
-            view_changes(contract, records[ids[row]], order)
-            for row, order in zip(rows, orders, strict=True)
-        ]
-        blocks.append(store.add_json([*changes]))
+    changes = (
+        view_changes(contract, records[name], orders[:, :size].tolist())
+        for name, size, orders in zip(
+            views.ids.tolist(), views.n_choices.tolist(), views.code_order, strict=True
+        )
+    )
+    while part := [*islice(changes, _TEXTS)]:
+        blocks.append(store.add_json(part))
     return {"size": _TEXTS, "blocks": blocks}

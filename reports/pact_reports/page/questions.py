@@ -98,26 +98,25 @@ def run_findings(
         conclusions: on every run, in their order.
         outcomes: of every run, in their order.
     """
+    experiment = request.experiment
     findings: dict[Topic, list[Finding]] = {}
     for at, (run, of_run) in enumerate(zip(conclusions, outcomes, strict=True)):
         changed, wrong = int(of_run.flipped.sum()), int((~of_run.correct).sum())
-        leaked = items_href(at, ids=run.data.items)
-        links: dict[Topic, tuple[int, str, str]] = {
-            "where": _there(request.experiment.runs[at], run.where, of_run, at),
-            "order": (changed, f"the {changed:,} that change", items_href(at, outcome="flips")),
-            "probabilities": (
-                *(wrong, f"the {wrong:,} wrong answers"),
-                items_href(at, outcome="wrong"),
-            ),
-            "data": (len(run.data.items), f"the {len(run.data.items):,} items", leaked),
-        }
-        said = (run.where, run.order, run.probabilities, run.data)
-        for conclusion, (topic, (n, text, href)) in zip(said, links.items(), strict=True):
+        of_order = (changed, f"the {changed:,} that change", items_href(at, outcome="flips"))
+        of_wrong = (wrong, f"the {wrong:,} wrong answers", items_href(at, outcome="wrong"))
+        n_leaked, leaked = len(run.data.items), items_href(at, ids=run.data.items)
+        said: list[tuple[Topic, Conclusion, tuple[int, str, str]]] = [
+            ("where", run.where, _there(experiment.runs[at], run.where, of_run, at)),
+            ("order", run.order, of_order),
+            ("probabilities", run.probabilities, of_wrong),
+            ("data", run.data, (n_leaked, f"the {n_leaked:,} items", leaked)),
+        ]
+        for topic, conclusion, (n, text, href) in said:
             items = (text, href) if n else None
             finding = Finding(request.called[at], conclusion.tone, _words(conclusion), items)
             findings.setdefault(topic, []).append(finding)
     joined = {topic: _shared(of_runs) for topic, of_runs in findings.items()}
-    spent_by_run = zip(request.called, map(spent, request.experiment.runs), strict=True)
+    spent_by_run = zip(request.called, map(spent, experiment.runs), strict=True)
     made = [
         Finding(name, "open", Sentence("Requests", one.words)) for name, one in spent_by_run if one
     ]
@@ -257,27 +256,26 @@ def remarks_of(
         diagnostics += map(on_other_data, request.records.different)
     if isinstance(judged, JudgedHypotheses):
         diagnostics += on_verdicts(judged.scorecard)
+    runs = [run.label for run in request.experiment.runs]
+
+    def line(diagnostic: Diagnostic) -> tuple[str, str, str | None]:
+        if diagnostic.run not in runs:
+            return diagnostic.run or "", diagnostic.text, None
+        # The link has the number of the run, since labels may have characters shown as escapes.
+        number = runs.index(diagnostic.run)
+        name = request.called[number] if len(runs) > 1 else ""
+        href = items_href(number, **diagnostic.items) if diagnostic.items else None
+        return name, diagnostic.text, href
+
     remarks: dict[Topic, list[Remark]] = {topic: [] for topic in SECTIONS}
     for severity in SEVERITIES:
         for kind, (topic, title, why) in CATALOGUE.items():
             group = [each for each in diagnostics if (each.severity, each.kind) == (severity, kind)]
             if group:
                 anchor = f"diagnostic-{severity}-{kind}"
-                lines = [_line(request, diagnostic) for diagnostic in group]
                 place = topic if topic != "better" or request.compares else "runs"
-                remarks[place].append(Remark(anchor, severity, title, why, lines))
+                remarks[place].append(Remark(anchor, severity, title, why, [*map(line, group)]))
     return remarks
-
-
-def _line(request: Request, diagnostic: Diagnostic) -> tuple[str, str, str | None]:
-    runs = [run.label for run in request.experiment.runs]
-    if diagnostic.run not in runs:
-        return diagnostic.run or "", diagnostic.text, None
-    # The link has the number of the run, since labels may have characters shown as escapes.
-    number = runs.index(diagnostic.run)
-    name = request.called[number] if len(runs) > 1 else ""
-    href = items_href(number, **diagnostic.items) if diagnostic.items else None
-    return name, diagnostic.text, href
 
 
 def judge(request: Request) -> JudgedHypotheses | str | None:
