@@ -34,7 +34,7 @@ from pact_reports.page.item_blocks import BlockStore, pack_experiment
 from pact_reports.request import Request
 from pact_reports.table import Column, Table, table_row
 from pact_reports.tables.cells import decoding_words
-from pact_reports.tables.run_costs import run_groups_table
+from pact_reports.tables.runs import run_groups_table
 from pact_reports.writers.files import BuiltTables, build_tables
 
 _FIRST: Final = ("arm", "seed", "source", "adapter", "base_model", "data", "command_line")

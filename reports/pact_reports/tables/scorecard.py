@@ -22,21 +22,9 @@ from pact_eval.preregistration.scorecard import (
     Scorecard,
     Verdict,
 )
-from pact_eval.stats.estimate import LEVEL, Estimate
+from pact_eval.stats.estimate import LEVEL
 from pact_reports.request import Request
-from pact_reports.table import (
-    Cell,
-    Column,
-    Line,
-    Part,
-    Row,
-    Table,
-    Tone,
-    columns_and_rows,
-    left_columns,
-    right_columns,
-    table_row,
-)
+from pact_reports.table import Cell, Column, Line, Part, Table, Tone, make_table
 from pact_reports.tables.cells import NOISE, chance_text, counted, estimate_cell
 
 _MOST_DIFFERENCES: Final = 4
@@ -68,25 +56,26 @@ def scorecard_table(scorecard: Scorecard, registration: Registration | None = No
         when = registration.registered_at
         stamp = "" if when is None else f" ({when.isoformat()})"
         notes = [f"Registration: {registration.status}{stamp}", *registration.reasons]
-    caption = (
-        "Each check names the decoding of its numbers; differences are first minus second, "
-        f"rates in points. {scorecard_legend(scorecard)}"
-    )
-    layout = columns_and_rows(
+
+    def evidence(result: HypothesisResult) -> Cell:
+        found = "; ".join(map(_evidence, result.checks))
+        return Cell(found, reason="; ".join(_lacking(result)) or None)
+
+    return make_table(
+        "scorecard",
         scorecard.results,
         (Column("H", "left"), lambda result: result.hypothesis.id),
         (Column("Claim", "left", width=0.27), lambda result: result.hypothesis.claim),
-        (Column("Evidence", "left", width=0.38), _evidence_cell),
+        (Column("Evidence", "left", width=0.38), evidence),
         (Column("Verdict", "left"), lambda result: result.verdict),
         (Column("Shown", "left", width=0.12), lambda result: result.shown_words or UNDEFINED),
+        title="Hypotheses against the evidence",
+        caption=(
+            "Each check names the decoding of its numbers; differences are first minus second, "
+            f"rates in points. {scorecard_legend(scorecard)}"
+        ),
+        notes=tuple(notes),
     )
-    title = "Hypotheses against the evidence"
-    return Table("scorecard", title, caption, *layout, notes=tuple(notes))
-
-
-def _evidence_cell(result: HypothesisResult) -> Cell:
-    evidence = "; ".join(_evidence(check) for check in result.checks)
-    return Cell(evidence, reason="; ".join(_lacking(result)) or None)
 
 
 def _lacking(result: HypothesisResult) -> Iterable[str]:
@@ -96,31 +85,20 @@ def _lacking(result: HypothesisResult) -> Iterable[str]:
     )
 
 
-def drawn_intervals(scorecard: Scorecard) -> tuple[Estimate, ...]:
-    """Return the intervals that are shown next to differences."""
-    return tuple(
-        comparison.interval
+def scorecard_legend(scorecard: Scorecard) -> str:
+    """Explain the basis of the verdicts, the intervals, and "shown"."""
+    comparisons = [
+        comparison
         for result in scorecard.results
         for check in (*result.checks, *result.beside)
         for comparison in check.comparisons
-        if comparison.interval is not None and not math.isnan(comparison.interval.low)
-    )
-
-
-def _readings(scorecard: Scorecard) -> Iterator[Reading]:
-    for result in scorecard.results:
-        for check in (*result.checks, *result.beside):
-            for comparison in check.comparisons:
-                yield from (comparison.left, comparison.right)
-
-
-def scorecard_legend(scorecard: Scorecard) -> str:
-    """Explain the basis of the verdicts, the intervals, and "shown"."""
-    intervals = drawn_intervals(scorecard)
+    ]
+    known = [one.interval for one in comparisons if one.interval is not None]
+    intervals = [interval for interval in known if not math.isnan(interval.low)]
     by_value = "Verdicts rest on the values"
     if not intervals:
         return f"{by_value}: without intervals, nothing is shown unless it holds by construction."
-    of_ece = any(noise_text(reading) for reading in _readings(scorecard))
+    of_ece = any(noise_text(one.left) or noise_text(one.right) for one in comparisons)
     return (
         f"{by_value}; in brackets the {methods_text(intervals)}, seeds held fixed. Shown: chance "
         "explains it in at most 5% of samples of families, by the interval; one of m comparisons "
@@ -154,15 +132,11 @@ def basis_text(comparison: CheckComparison) -> str:
     Example:
         "points, 162 pairs, 162 families, p = 0.541"
     """
-    families = ""
-    if comparison.interval is not None:
-        families = f"{comparison.interval.clusters:,} families"
-    noises = [noise_text(reading) for reading in (comparison.left, comparison.right)]
-    noise = " and ".join(filter(None, noises))
+    interval, sides = comparison.interval, (comparison.left, comparison.right)
     parts = (
         unit_and_n(comparison),
-        families,
-        noise,
+        "" if interval is None else f"{interval.clusters:,} families",
+        " and ".join(filter(None, map(noise_text, sides))),
         views_text(comparison),
         evidence_text(comparison),
     )
@@ -219,38 +193,47 @@ def scorecard_parts(scorecard: Scorecard, names: ArmNames = KEYS) -> Iterator[Pa
 
 def _evidence_table(result: HypothesisResult, names: ArmNames) -> Table:
     """Lay out the checks of one hypothesis: a row per comparison."""
-    checks = [("", check) for check in result.checks]
-    checks += [("not decisive: ", check) for check in result.beside]
-    return Table(
-        name=f"hypothesis-{result.hypothesis.id}",
+    rows = [
+        (
+            f"{label}{check.check.says}: {check.summary}"
+            if comparison is check.comparisons[0]
+            else "",
+            check,
+            comparison,
+        )
+        for label, checks in (("", result.checks), ("not decisive: ", result.beside))
+        for check in checks
+        for comparison in check.comparisons
+    ]
+
+    def shown(comparison: CheckComparison) -> Cell:
+        if comparison.evidence is None:
+            return Cell(UNDEFINED)
+        how = "shown" if comparison.shown else "by value"
+        return Cell(how, below=evidence_text(comparison))
+
+    return make_table(
+        f"hypothesis-{result.hypothesis.id}",
+        rows,
+        (Column("check", "left", width=0.3), lambda row: row[0]),
+        (
+            Column("compared", "left"),
+            lambda row: Cell(compared_text(row[2], names), below=views_text(row[2])),
+        ),
+        (Column("seeds", "left"), lambda row: ", ".join(map(_seed, row[2].seeds))),
+        ("first", lambda row: _value(row[2].question.left, row[2].left, row[2])),
+        ("second", lambda row: _value(row[2].question.right, row[2].right, row[2])),
+        ("difference", lambda row: _difference(row[2])),
+        (Column("shown", "left"), lambda row: shown(row[2])),
+        rule=lambda row: id(row[1]),
         title=f"{result.hypothesis.id} {result.hypothesis.title}: {result.conclusion}",
         caption=f"{result.hypothesis.claim} ({result.because})",
-        columns=(
-            Column("check", "left", width=0.3),
-            *left_columns("compared", "seeds"),
-            *right_columns("first", "second", "difference"),
-            Column("shown", "left"),
-        ),
-        rows=tuple(row for label, check in checks for row in _check_rows(check, label, names)),
         notes=tuple(f"Lacks data: {reason}" for reason in _lacking(result)),
     )
 
 
-def _check_rows(result: JudgedCheck, label: str, names: ArmNames) -> list[Row]:
-    says = f"{label}{result.check.says}: {result.summary}"
-    return [
-        table_row(
-            says if number == 0 else "",
-            Cell(compared_text(comparison, names), below=views_text(comparison)),
-            ", ".join("-" if seed is None else str(seed) for seed in comparison.seeds),
-            _value(comparison.question.left, comparison.left, comparison),
-            _value(comparison.question.right, comparison.right, comparison),
-            _difference(comparison),
-            _comparison_cell(comparison),
-            rule=number == 0,
-        )
-        for number, comparison in enumerate(result.comparisons)
-    ]
+def _seed(seed: int | None) -> str:
+    return "-" if seed is None else str(seed)
 
 
 def compared_text(comparison: CheckComparison, names: ArmNames = KEYS) -> str:
@@ -297,9 +280,3 @@ def _difference(comparison: CheckComparison) -> Cell:
         cell = estimate_cell(comparison.interval, unit, reasons=False)
     tone: Tone = "good" if comparison.holds else "bad"
     return replace(cell, tone=tone, below=unit_and_n(comparison))
-
-
-def _comparison_cell(comparison: CheckComparison) -> Cell:
-    if comparison.evidence is None:
-        return Cell(UNDEFINED)
-    return Cell("shown" if comparison.shown else "by value", below=evidence_text(comparison))

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from pact_eval._choices import Severity
 from pact_eval._json import Json
 from pact_eval.audit.adapter.audit import AdapterAudit, AdapterFacts
-from pact_eval.audit.adapter.compare import AdapterComparison, WeightsComparison
+from pact_eval.audit.adapter.compare import AdapterComparison, AdapterDifference, WeightsComparison
 from pact_eval.audit.balance import Balance
 from pact_eval.audit.dataset import DataAudit
 from pact_eval.audit.findings import (
@@ -33,21 +33,10 @@ from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.numbers import UNDEFINED, value_text
 from pact_eval.plain_text import first_of, one_line
 from pact_reports.cases import Annotation, Case, CaseStatus, CiReport, Rule
-from pact_reports.table import (
-    Cell,
-    Column,
-    Line,
-    Part,
-    Table,
-    Tone,
-    columns_and_rows,
-    right_columns,
-    table_row,
-)
+from pact_reports.table import Cell, Column, Line, Part, Table, Tone, make_table
 from pact_reports.tables.cells import estimate_cell, leak_lines
-from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.datasets import files_table, labelled_json, labelled_remarks
-from pact_reports.views.presenter import Presenter
+from pact_reports.views.presenter import Brief, Fact, Presenter
 from pact_reports.writers.json import attributes, checks_json, conclusion_json, file_json, to_json
 
 
@@ -60,14 +49,14 @@ def present_data_audit(audit: DataAudit, fail_on: Severity = "error") -> Present
     """
     return Presenter(
         first=lambda: Brief([*_facts_of(audit)]),
-        tables=partial(data_audit_tables, audit, fail_on=fail_on),
+        tables=partial(data_audit_tables, audit, fail_on),
         to_json=partial(_json, audit, fail_on),
         headline=lambda: [data_verdict(audit, fail_on)],
         leak=lambda: DataLeak.joined(audit.leaks),
         remarks=lambda: (
             Line(remark) for data in audit.labelled or () for remark in labelled_remarks(data)
         ),
-        ci=partial(data_report, audit, fail_on),
+        ci=partial(_data_report, audit, fail_on),
         tool="pact-audit",
     )
 
@@ -107,26 +96,26 @@ def present_adapter_audit(
         comparison: the differences between two.
         fail_on: the lowest severity that fails.
     """
+
+    def adapter(audit: AdapterAudit) -> Json:
+        return {
+            "folder": str(audit.folder),
+            "headline": adapter_verdict(audit, fail_on),
+            **attributes(audit, "facts", "leaks"),
+            "scale": audit.facts.scale,
+            **checks_json(audit.checks, fail_on),
+            "tampered": adapter_tampered(audit),
+        }
+
     return Presenter(
         tables=partial(adapter_parts, audits, comparison, fail_on=fail_on),
         to_json=lambda: {
             "headline": adapter_verdict(audits[0], fail_on),
-            "adapters": [
-                {
-                    "folder": str(audit.folder),
-                    "headline": adapter_verdict(audit, fail_on),
-                    "facts": to_json(audit.facts),
-                    "scale": audit.facts.scale,
-                    **checks_json(audit.checks, fail_on),
-                    "tampered": adapter_tampered(audit),
-                    "leaks": to_json(audit.leaks),
-                }
-                for audit in audits
-            ],
+            "adapters": [*map(adapter, audits)],
             "fail_on": fail_on,
             "comparison": to_json(comparison),
         },
-        ci=partial(adapters_report, audits, fail_on),
+        ci=partial(_adapters_report, audits, fail_on),
         tool="pact-audit",
     )
 
@@ -143,7 +132,11 @@ _MOST_CODES: Final = 5
 
 
 def _facts_of(audit: DataAudit) -> Iterator[Fact]:
-    """Yield the first screen on a dataset, below the verdict: findings, files, checks."""
+    """Yield the first screen on a dataset, below the verdict: findings, files, checks.
+
+    Of each kind of finding: its meaning, how often it was found, and the first place. Of the first
+    error it is also told what is there.
+    """
     found = [
         (check, code)
         for severity in SEVERITIES
@@ -151,9 +144,14 @@ def _facts_of(audit: DataAudit) -> Iterator[Fact]:
         for code in check.codes(severity)
     ]
     for number, (check, code) in enumerate(found[:_MOST_CODES]):
-        severity = CODES[code].severity
-        told = severity == "error" and not number
-        yield Fact(severity, _say_code(check, code, found=told), _TONE[severity])
+        n, severity = check.counts[code], CODES[code].severity
+        text = CODES[code].meaning.removesuffix(".") + f": {'once' if n == 1 else f'{n:,} times'}"
+        first = next((finding for finding in check.findings if finding.code == code), None)
+        if first is not None:
+            text = one_line(f"{text}, {'' if n == 1 else 'first '}{first.place}")
+            if severity == "error" and not number and first.actual != "none":
+                text += one_line(f": {_short(first.actual, _VALUE_WIDTH)}")
+        yield Fact(severity, text, _TONE[severity])
     if len(found) > _MOST_CODES:
         yield Fact("...", f"{counted(len(found) - _MOST_CODES, 'more kind')} of findings")
     files = [
@@ -167,32 +165,14 @@ def _facts_of(audit: DataAudit) -> Iterator[Fact]:
     yield Fact("not checked", unchecked_list(skipped).removeprefix("not checked: "))
 
 
-def _say_code(check: CheckResult, code: str, *, found: bool) -> str:
-    """Write the meaning of a code, how often it was found, and the first place; and what is there.
-
-    Args:
-        check: that found it.
-        code: of the finding.
-        found: whether to write what is there.
-    """
-    meaning, n = CODES[code].meaning.removesuffix("."), check.counts[code]
-    text = f"{meaning}: {'once' if n == 1 else f'{n:,} times'}"
-    first = next((finding for finding in check.findings if finding.code == code), None)
-    if first is None:
-        return text
-    text += f", {'' if n == 1 else 'first '}{first.place}"
-    told = found and first.actual != "none"
-    return one_line(f"{text}: {_short(first.actual, _VALUE_WIDTH)}" if told else text)
-
-
-def data_audit_tables(audit: DataAudit, *, fail_on: Severity) -> Iterator[Part]:
+def data_audit_tables(audit: DataAudit, fail_on: Severity) -> Iterator[Part]:
     """Yield what the first screen on a dataset leaves out.
 
     Args:
         audit: what was found.
         fail_on: the severity that fails.
 
-    Returns:
+    Yields:
         Files with their hashes, findings, what was measured, the table of checks.
     """
     yield files_table(audit.files, audit.facts, audit.families)
@@ -204,7 +184,7 @@ def data_audit_tables(audit: DataAudit, *, fail_on: Severity) -> Iterator[Part]:
                 yield _groups_table(check.measured)
         elif isinstance(check.measured, Shortcuts):
             yield _shortcuts_table(check.measured)
-    yield checks_table(audit.checks, fail_on=fail_on)
+    yield checks_table(audit.checks, fail_on)
 
 
 def data_verdict(audit: DataAudit, fail_on: Severity) -> str:
@@ -220,30 +200,27 @@ def findings(checks: Sequence[CheckResult]) -> Iterator[Line]:
     for severity in SEVERITIES:
         for check in checks:
             for code in check.codes(severity):
-                yield from _findings_of(check, code)
+                yield from _findings_of(check, code, severity)
 
 
-def _findings_of(check: CheckResult, code: str) -> Iterator[Line]:
-    severity = CODES[code].severity
+def _findings_of(check: CheckResult, code: str, severity: Severity) -> Iterator[Line]:
     head = f"{severity} {CODES[code].check}/{code}"
     shown = [finding for finding in check.findings if finding.code == code]
     for finding in shown:
         yield Line(one_line(f"{head}  {finding.place}"), _TONE[severity])
-        yield Line("\n".join(_finding(finding)) + "\n")
+        lines = [
+            one_line(f"  expected  {finding.expected}"),
+            one_line(f"  found     {finding.actual}"),
+        ]
+        if finding.comparison is not None:
+            left, right = _sides(finding.comparison)
+            lines += [f"  text      {left}", f"  other     {right}"]
+        yield Line("\n".join(lines) + "\n")
     rest = check.counts[code] - len(shown)
     if rest and shown:
         yield Line(f"  ... and {rest:,} more of {code}\n", "faint")
     elif rest:
         yield Line(f"{head}: {rest:,}", _TONE[severity])
-
-
-def _finding(finding: Finding) -> Iterator[str]:
-    yield one_line(f"  expected  {finding.expected}")
-    yield one_line(f"  found     {finding.actual}")
-    if finding.comparison is not None:
-        left, right = _sides(finding.comparison)
-        yield f"  text      {left}"
-        yield f"  other     {right}"
 
 
 def _sides(diff: WordDiff) -> tuple[str, str]:
@@ -252,54 +229,46 @@ def _sides(diff: WordDiff) -> tuple[str, str]:
     last = len(diff.segments) - 1
     for number, segment in enumerate(diff.segments):
         for side, words in zip(sides, (segment.left, segment.right), strict=True):
-            if segment.kind == "same":
-                side.append(_shorten(words, first=number == 0, last=number == last))
-            elif words:
-                side.append(f"[[{one_line(words)}]]")
+            if segment.kind != "same":
+                side += [f"[[{one_line(words)}]]"] if words else []
+                continue
+            parts = one_line(words).split(" ")
+            if len(parts) > 2 * _WORDS_KEPT:
+                head = parts[:_WORDS_KEPT] if number else []
+                tail = parts[-_WORDS_KEPT:] if number < last else []
+                parts = [*head, "...", *tail]
+            side.append(" ".join(parts))
     left, right = (" ".join(side) for side in sides)
     return left, right
 
 
-def _shorten(words: str, *, first: bool, last: bool) -> str:
-    parts = one_line(words).split(" ")
-    if len(parts) <= 2 * _WORDS_KEPT:
-        return " ".join(parts)
-    head = [] if first else parts[:_WORDS_KEPT]
-    tail = [] if last else parts[-_WORDS_KEPT:]
-    return " ".join([*head, "...", *tail])
-
-
-def checks_table(checks: Sequence[CheckResult], *, fail_on: Severity) -> Table:
+def checks_table(checks: Sequence[CheckResult], fail_on: Severity) -> Table:
     """Lay out one row per check: result, counts and measurements.
 
     Args:
         checks: results in the order of the rows.
         fail_on: a finding of this severity, or of a worse one, fails a check.
     """
-    layout = columns_and_rows(
+
+    def result(check: CheckResult) -> Cell:
+        if failed([check], fail_on):
+            return Cell("failed", tone="bad")
+        if check.skipped is not None:
+            return Cell("not checked", tone="faint")
+        return Cell("passed", tone="good")
+
+    def found(check: CheckResult, severity: Severity) -> Cell:
+        n = check.count(severity)
+        return Cell(f"{n:,}" if n else "", tone=_TONE[severity])
+
+    return make_table(
+        "checks",
         checks,
         (Column("check", "left"), lambda check: check.check),
-        (Column("result", "left"), lambda check: _result(check, fail_on)),
-        *(
-            (f"{severity}s", lambda check, severity=severity: _count_cell(check, severity))
-            for severity in SEVERITIES
-        ),
+        (Column("result", "left"), result),
+        *((f"{severity}s", partial(found, severity=severity)) for severity in SEVERITIES),
         (Column("scope and measurements", "left", width=0.5), lambda check: check.basis),
     )
-    return Table("checks", "", "", *layout)
-
-
-def _count_cell(check: CheckResult, severity: Severity) -> Cell:
-    n = check.count(severity)
-    return Cell(f"{n:,}" if n else "", tone=_TONE[severity])
-
-
-def _result(check: CheckResult, fail_on: Severity) -> Cell:
-    if failed([check], fail_on):
-        return Cell("failed", tone="bad")
-    if check.skipped is not None:
-        return Cell("not checked", tone="faint")
-    return Cell("passed", tone="good")
 
 
 def verdict(
@@ -329,22 +298,23 @@ def verdict(
 
 def _shortcuts_table(shortcuts: Shortcuts) -> Table:
     """Lay out the bag-of-words predictions from each view."""
-    layout = columns_and_rows(
+
+    def gain(probe: Probe) -> Cell:
+        if probe.reason:
+            return Cell(UNDEFINED, reason=probe.reason)
+        return estimate_cell(probe.gain, "percent", reasons=False)
+
+    return make_table(
+        "shortcuts",
         shortcuts.probes,
         (Column("text", "left"), lambda probe: probe.view),
         ("accuracy", lambda probe: value_text(probe.accuracy.value, "percent")),
         ("baseline", lambda probe: value_text(probe.baseline, "percent")),
         ("ceiling", lambda probe: value_text(probe.ceiling, "percent")),
-        ("normalised gain", _gain_cell),
+        ("normalised gain", gain),
+        title="Shortcuts: what a bag of words predicts",
+        caption="Normalised gain: 0 is the baseline, 100 the ceiling.",
     )
-    caption = "Normalised gain: 0 is the baseline, 100 the ceiling."
-    return Table("shortcuts", "Shortcuts: what a bag of words predicts", caption, *layout)
-
-
-def _gain_cell(probe: Probe) -> Cell:
-    if probe.reason:
-        return Cell(UNDEFINED, reason=probe.reason)
-    return estimate_cell(probe.gain, "percent", reasons=False)
 
 
 def _balance_table(balance: Balance) -> Table:
@@ -353,39 +323,48 @@ def _balance_table(balance: Balance) -> Table:
     for position in balance.positions:
         shown = f"{position.references:,} ({position.expected:,.0f})"
         kinds.setdefault(f"{position.file}: {position.kind}", []).append(shown)
-    widest = max(map(len, kinds.values()), default=0)
-    return Table(
-        name="balance",
+    letters, notes = _letter_columns([*kinds.values()])
+    return make_table(
+        "balance",
+        kinds.items(),
+        (Column("file: kind", "left"), lambda row: row[0]),
+        *((letter, lambda row, cell=cell: cell(row[1])) for letter, cell in letters),
         title="Balance: references at each letter, and by chance",
-        columns=(Column("file: kind", "left"), *map(Column, LETTERS[:widest])),
-        rows=tuple(table_row(kind, *_at_letters(cells, widest)) for kind, cells in kinds.items()),
-        notes=_beyond_letters(widest),
+        notes=notes,
     )
 
 
 def _groups_table(balance: Balance) -> Table:
     """Lay out records, families and references by file and kind, domain, source family."""
-    widest = max((len(group.references) for group in balance.groups), default=0)
-    rows = []
-    for group in balance.groups:
-        names = (group.file, group.by.replace("_", " "), group.name)
-        counts = [f"{n:,}" for n in (group.records, group.families)]
-        shown = _at_letters([f"{n:,}" for n in group.references], widest)
-        rows.append(table_row(*(*names, *counts, *shown)))
-    heads = tuple(Column(title, "left") for title in ("file", "by", "name"))
-    columns = (*heads, *right_columns("records", "families", *LETTERS[:widest]))
-    return Table("groups", "", "", columns, tuple(rows), notes=_beyond_letters(widest))
+    rows = [(group, [f"{n:,}" for n in group.references]) for group in balance.groups]
+    letters, notes = _letter_columns([cells for _, cells in rows])
+    return make_table(
+        "groups",
+        rows,
+        (Column("file", "left"), lambda row: row[0].file),
+        (Column("by", "left"), lambda row: row[0].by.replace("_", " ")),
+        (Column("name", "left"), lambda row: row[0].name),
+        ("records", lambda row: row[0].records),
+        ("families", lambda row: row[0].families),
+        *((letter, lambda row, cell=cell: cell(row[1])) for letter, cell in letters),
+        notes=notes,
+    )
 
 
-def _at_letters(cells: Sequence[str], widest: int) -> list[str]:
-    """Return the cells of the positions that have a letter, filled up to the widest row."""
-    return [*cells, *[""] * (widest - len(cells))][: len(LETTERS)]
+def _letter_columns(
+    rows: Sequence[Sequence[str]],
+) -> tuple[list[tuple[str, Callable[[Sequence[str]], str]]], tuple[str, ...]]:
+    """Return the columns of the positions that have a letter, and a note on the others."""
+    notes: tuple[str, ...] = ()
+    widest = max(map(len, rows), default=0)
+    if widest > len(LETTERS):
+        beyond = f"Positions {len(LETTERS) + 1} to {widest}"
+        notes = (f"{beyond} have no letter and are not shown: --json.",)
 
+    def cell(row: Sequence[str], at: int) -> str:
+        return row[at] if at < len(row) else ""
 
-def _beyond_letters(widest: int) -> tuple[str, ...]:
-    if widest <= len(LETTERS):
-        return ()
-    return (f"Positions {len(LETTERS) + 1} to {widest} have no letter and are not shown: --json.",)
+    return [(letter, partial(cell, at=at)) for at, letter in enumerate(LETTERS[:widest])], notes
 
 
 _UNKNOWN: Final = "unknown"
@@ -401,7 +380,7 @@ _VALUE_WIDTH: Final = 100
 
 def adapter_parts(
     audits: Sequence[AdapterAudit], comparison: AdapterComparison | None, *, fail_on: Severity
-) -> tuple[Part, ...]:
+) -> Iterator[Part]:
     """Lay out the audit of one adapter or of two.
 
     Args:
@@ -409,42 +388,45 @@ def adapter_parts(
         comparison: what differs between the two.
         fail_on: the severity that fails.
 
-    Returns:
+    Yields:
         Facts, findings, checks and verdict of each; then the differences.
     """
-    parts: list[Part] = []
     for number, audit in enumerate(audits):
         if number:
-            parts.append(Line(""))
+            yield Line("")
         facts = (one_line(f"  {name + ':':<14}{value}") for name, value in _facts(audit.facts))
-        parts += leak_lines(DataLeak.joined(audit.leaks))
-        parts += [Line(one_line(str(audit.folder)), "strong"), Line("\n".join(facts))]
+        yield from leak_lines(DataLeak.joined(audit.leaks))
+        yield from (Line(one_line(str(audit.folder)), "strong"), Line("\n".join(facts)))
         if comparison is None:
-            parts.append(_files_table(audit.facts))
-        parts += findings(audit.checks)
-        parts.append(checks_table(audit.checks, fail_on=fail_on))
-        parts.append(Line(adapter_verdict(audit, fail_on), "strong"))
+            yield make_table(
+                "files",
+                audit.facts.files,
+                (Column("file", "left"), lambda file: file.name),
+                ("bytes", lambda file: "" if file.size_bytes is None else file.size_bytes),
+                (Column("SHA-256", "left"), lambda file: file.sha256 or "not opened"),
+            )
+        yield from findings(audit.checks)
+        yield checks_table(audit.checks, fail_on)
+        yield Line(adapter_verdict(audit, fail_on), "strong")
     if comparison is not None:
-        parts.append(_differences(comparison, audits))
-        parts.append(Line(_weights_line(comparison.weights)))
-    return tuple(parts)
+        yield _differences(comparison, audits)
+        yield Line(_weights_line(comparison.weights))
 
 
 def adapter_verdict(audit: AdapterAudit, fail_on: Severity) -> str:
     """Write the verdict on an adapter; a finding of a severity or a worse one fails it."""
-    tampered = next(_tampering(audit), None)
-    return verdict(audit.checks, subject="adapter", fail_on=fail_on, tampered=tampered)
+    return verdict(audit.checks, subject="adapter", fail_on=fail_on, tampered=_tampering(audit))
 
 
 def adapter_tampered(audit: AdapterAudit) -> bool:
     """Return whether a hash does not match: that of the base, or of the training record."""
-    return next(_tampering(audit), None) is not None
+    return _tampering(audit) is not None
 
 
-def _tampering(audit: AdapterAudit) -> Iterator[str]:
-    """Explain each hash that does not match."""
+def _tampering(audit: AdapterAudit) -> str | None:
+    """Explain the first hash that does not match."""
     codes = {code for check in audit.checks for code in check.counts}
-    return (text for code, text in _ADAPTER_TAMPERED.items() if code in codes)
+    return next((text for code, text in _ADAPTER_TAMPERED.items() if code in codes), None)
 
 
 def _facts(facts: AdapterFacts) -> Iterator[tuple[str, str]]:
@@ -472,27 +454,26 @@ def _facts(facts: AdapterFacts) -> Iterator[tuple[str, str]]:
         yield "written by", f"PEFT {settings.peft_version or _UNKNOWN}"
 
 
-def _files_table(facts: AdapterFacts) -> Table:
-    layout = columns_and_rows(
-        facts.files,
-        (Column("file", "left"), lambda file: file.name),
-        ("bytes", lambda file: "" if file.size_bytes is None else f"{file.size_bytes:,}"),
-        (Column("SHA-256", "left"), lambda file: file.sha256 or "not opened"),
-    )
-    return Table("files", "", "", *layout)
-
-
 def _differences(comparison: AdapterComparison, audits: Sequence[AdapterAudit]) -> Part:
     if not comparison.differences:
         return Line("The adapters do not differ: facts, configurations and files are the same.")
-    rows = []
-    for row in comparison.differences:
-        name = row.name if row.topic == "fact" else f"{row.topic}: {row.name}"
+
+    def value(row: AdapterDifference, side: Literal["left", "right"]) -> str:
         limit = _HASH_WIDTH if row.topic == "file" else _VALUE_WIDTH
-        values = ("(none)" if value is None else value for value in (row.left, row.right))
-        rows.append(table_row(name, *(_short(value, limit) for value in values)))
-    folders = (Column(str(audit.folder), "left", width=0.4) for audit in audits)
-    return Table("differences", "", "", (Column("differs", "left"), *folders), tuple(rows))
+        found: str | None = getattr(row, side)
+        return "(none)" if found is None else _short(found, limit)
+
+    left, right = (Column(str(audit.folder), "left", width=0.4) for audit in audits)
+    return make_table(
+        "differences",
+        comparison.differences,
+        (
+            Column("differs", "left"),
+            lambda row: row.name if row.topic == "fact" else f"{row.topic}: {row.name}",
+        ),
+        (left, partial(value, side="left")),
+        (right, partial(value, side="right")),
+    )
 
 
 def _short(value: str, limit: int) -> str:
@@ -509,48 +490,31 @@ def _weights_line(weights: WeightsComparison | None) -> str:
         parts.append(
             f"most {weights.largest_name}, by {100 * weights.largest_difference:.1f}% of the norm"
         )
-    for n, what in (
-        (len(weights.only_left), "only in the first"),
-        (len(weights.only_right), "only in the second"),
-        (len(weights.reshaped), "of another shape"),
-        (weights.not_compared, "not compared"),
-    ):
-        if n:
-            parts.append(f"{n:,} {what}")
+    others = {
+        "only in the first": len(weights.only_left),
+        "only in the second": len(weights.only_right),
+        "of another shape": len(weights.reshaped),
+        "not compared": weights.not_compared,
+    }
+    parts += [f"{n:,} {what}" for what, n in others.items() if n]
     return one_line("; ".join(parts)) + "."
 
 
-def data_report(audit: DataAudit, fail_on: Severity) -> CiReport:
-    """Return the cases of a dataset's audit.
-
-    Args:
-        audit: what was found.
-        fail_on: the lowest severity that fails a check.
-    """
-    answer = data_verdict(audit, fail_on)
+def _data_report(audit: DataAudit, fail_on: Severity) -> CiReport:
+    """Return the cases of a dataset's audit."""
     paths = {file.name: file.source for file in audit.files}
-    manifest = audit.source.manifest
-    folder = paths[audit.files[0].name].parent if manifest is None else manifest.folder
-    first = audit.files[0].source
+    manifest, first = audit.source.manifest, audit.files[0].source
+    folder = first.parent if manifest is None else manifest.folder
 
     def path_of(name: str) -> Path:
         return paths.get(name) or _existing(folder, name) or first
 
-    return CiReport(
-        "pact-audit data",
-        answer,
-        _check_cases(audit.checks, path_of, fail_on),
-        _check_rules(audit.checks),
-    )
+    cases = [_check_case(check, path_of, fail_on) for check in audit.checks]
+    return _ci_report("pact-audit data", data_verdict(audit, fail_on), cases, audit.checks)
 
 
-def adapters_report(audits: Sequence[AdapterAudit], fail_on: Severity) -> CiReport:
-    """Return the cases of the audits of one adapter, or of two.
-
-    Args:
-        audits: what was found, by adapter.
-        fail_on: the lowest severity that fails a check.
-    """
+def _adapters_report(audits: Sequence[AdapterAudit], fail_on: Severity) -> CiReport:
+    """Return the cases of the audits of one adapter, or of two."""
     cases: list[Case] = []
     for audit in audits:
         folder, prefix = audit.folder, f"{audit.folder}: " if len(audits) > 1 else ""
@@ -558,10 +522,19 @@ def adapters_report(audits: Sequence[AdapterAudit], fail_on: Severity) -> CiRepo
         def path_of(name: str, folder: Path = folder) -> Path:
             return _existing(folder, name) or _existing(Path(), name) or folder
 
-        cases += _check_cases(audit.checks, path_of, fail_on, prefix)
-    rules = _check_rules(check for audit in audits for check in audit.checks)
+        cases += [_check_case(check, path_of, fail_on, prefix) for check in audit.checks]
     answer = " ".join(adapter_verdict(audit, fail_on) for audit in audits)
-    return CiReport("pact-audit adapter", answer, tuple(cases), rules)
+    checks = (check for audit in audits for check in audit.checks)
+    return _ci_report("pact-audit adapter", answer, cases, checks)
+
+
+def _ci_report(
+    command: str, answer: str, cases: Sequence[Case], checks: Iterable[CheckResult]
+) -> CiReport:
+    """Return cases with the rules of all codes that checks found or counted."""
+    codes = dict.fromkeys(code for check in checks for code in check.counts)
+    rules = {code: Rule(CODES[code].meaning, CODES[code].severity) for code in codes}
+    return CiReport(command, answer, tuple(cases), rules)
 
 
 def _existing(folder: Path, name: str) -> Path | None:
@@ -572,21 +545,15 @@ def _existing(folder: Path, name: str) -> Path | None:
         return None
 
 
-def _check_cases(
-    checks: Iterable[CheckResult],
-    path_of: Callable[[str], Path],
-    fail_on: Severity,
-    prefix: str = "",
-) -> tuple[Case, ...]:
-    cases = []
-    for check in checks:
-        status: CaseStatus = "passed" if check.skipped is None else "skipped"
-        status = "failed" if failed([check], fail_on) else status
-        kept = Counter(finding.code for finding in check.findings)
-        more = {code: n - kept[code] for code, n in check.counts.items() if n > kept[code]}
-        annotations = tuple(_annotation(finding, path_of) for finding in check.findings)
-        cases.append(Case(f"{prefix}{check.check}", status, check.basis, annotations, more))
-    return tuple(cases)
+def _check_case(
+    check: CheckResult, path_of: Callable[[str], Path], fail_on: Severity, prefix: str = ""
+) -> Case:
+    status: CaseStatus = "passed" if check.skipped is None else "skipped"
+    status = "failed" if failed([check], fail_on) else status
+    kept = Counter(finding.code for finding in check.findings)
+    more = {code: n - kept[code] for code, n in check.counts.items() if n > kept[code]}
+    annotations = tuple(_annotation(finding, path_of) for finding in check.findings)
+    return Case(f"{prefix}{check.check}", status, check.basis, annotations, more)
 
 
 def _annotation(finding: Finding, path_of: Callable[[str], Path]) -> Annotation:
@@ -596,11 +563,3 @@ def _annotation(finding: Finding, path_of: Callable[[str], Path]) -> Annotation:
     parts += [] if place.record_id is None else [f"{place.record_id}: "]
     parts.append(f"expected {finding.expected}, found {finding.actual}")
     return Annotation(finding.code, finding.severity, "".join(parts), path, place.line)
-
-
-def _check_rules(checks: Iterable[CheckResult]) -> dict[str, Rule]:
-    return {
-        code: Rule(CODES[code].meaning, CODES[code].severity)
-        for check in checks
-        for code in check.counts
-    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, cast
@@ -20,9 +20,9 @@ from pact_eval.errors import RecordError, counted
 from pact_eval.hub import hub_json, short_name
 from pact_eval.plain_text import error_text, one_line
 from pact_eval.preregistration.registration import Lock
-from pact_reports.table import Column, Line, Part, Table, columns_and_rows, table_row
+from pact_reports.table import Column, Line, Part, Table, make_table
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import file_json, to_json
+from pact_reports.writers.json import attributes, file_json, to_json
 
 
 def present_dataset_diff(difference: DatasetDiff, most: int = 20) -> Presenter:
@@ -68,31 +68,26 @@ def present_converted_file(written: ConvertedFile) -> Presenter:
             Line(one_line(f"wrote {written.manifest}")),
         ),
         to_json=lambda: {
-            "written": str(written.path),
-            "manifest": str(written.manifest),
+            **attributes(written, "manifest", written="path"),
             "sha256": written.facts.sha256,
             "labelled": labelled_json([written.data])[0],
         },
-        remarks=partial(_remarks, written),
+        remarks=lambda: map(Line, labelled_remarks(written.data)),
         tool="pact-audit",
     )
 
 
-def _remarks(written: ConvertedFile) -> tuple[Line, ...]:
-    return tuple(Line(remark) for remark in labelled_remarks(written.data))
-
-
 def present_written_manifest(written: WrittenManifest) -> Presenter:
-    """Present a written manifest: its path, and its files."""
+    """Present a written manifest: its path, whether it was written, and its files."""
+    done = "wrote" if written.changed else "unchanged:"
     return Presenter(
-        tables=partial(manifest_parts, written),
+        tables=lambda: (
+            Line(one_line(f"{done} {written.path}")),
+            files_table(written.files, written.facts),
+        ),
         to_json=lambda: {
-            "manifest": str(written.path),
-            "changed": written.changed,
-            "files": [
-                file_json(file, facts)
-                for file, facts in zip(written.files, written.facts, strict=True)
-            ],
+            **attributes(written, "changed", manifest="path"),
+            "files": [*map(file_json, written.files, written.facts)],
         },
         tool="pact-audit",
     )
@@ -114,7 +109,6 @@ def present_lock(lock: Lock, path: Path | None = None) -> Presenter:
     )
 
 
-_KINDS: Final[tuple[FieldKind, ...]] = ("choice", "boolean", "score")
 _PURPOSE: Final[Mapping[Role, str]] = {
     "train": "train",
     "selection": "select checkpoints",
@@ -126,78 +120,69 @@ _HASH: Final = 16  # digits that distinguish files; --json has all of them
 
 def split_table(parts: Sequence[SplitPart]) -> Table:
     """Lay out the parts of a split: source families, records, pairs, kinds, role."""
-    layout = columns_and_rows(
+    kinds: tuple[FieldKind, ...] = ("choice", "boolean", "score")
+    return make_table(
+        "split",
         parts,
         (Column("file", "left"), lambda part: str(part.path)),
-        ("source families", lambda part: f"{len(part.source_families):,}"),
-        ("records", lambda part: f"{part.records:,}"),
-        ("pairs", lambda part: f"{part.families:,}"),
-        *((kind, lambda part, kind=kind: f"{part.kinds.get(kind, 0):,}") for kind in _KINDS),
+        ("source families", lambda part: len(part.source_families)),
+        ("records", lambda part: part.records),
+        ("pairs", lambda part: part.families),
+        *((kind, lambda part, kind=kind: part.kinds.get(kind, 0)) for kind in kinds),
         (Column("role", "left"), lambda part: _PURPOSE[part.role]),
     )
-    return Table("split", "", "", *layout)
 
 
 def files_table(
     files: Sequence[DataFile], facts: Sequence[FileFacts], families: Sequence[int] | None = None
 ) -> Table:
     """Lay out the files of a dataset: role, records, families if they were counted, hash."""
-    layout = columns_and_rows(
+    return make_table(
+        "files",
         zip(files, facts, families or [0] * len(files), strict=True),
         (Column("file", "left"), lambda row: row[0].name),
         (Column("for", "left"), lambda row: row[0].role),
-        ("records", lambda row: f"{row[1].rows:,}"),
-        *([] if families is None else [("families", lambda row: f"{row[2]:,}")]),
+        ("records", lambda row: row[1].rows),
+        *([] if families is None else [("families", lambda row: row[2])]),
         (Column("SHA-256", "left"), lambda row: f"{row[1].sha256[:_HASH]}…"),
     )
-    return Table("files", "", "", *layout)
 
 
-def manifest_parts(written: WrittenManifest) -> tuple[Part, ...]:
-    """Lay out a manifest, and whether it was written."""
-    done = "wrote" if written.changed else "unchanged:"
-    heading = Line(one_line(f"{done} {written.path}"))
-    return (heading, files_table(written.files, written.facts))
-
-
-def diff_parts(diff: DatasetDiff, *, most: int) -> tuple[Part, ...]:
+def diff_parts(diff: DatasetDiff, *, most: int) -> Iterator[Part]:
     """Lay out the difference of two dataset files.
 
     Args:
         diff: the difference.
         most: number of records shown of those added, removed and changed.
 
-    Returns:
+    Yields:
         Lists of records, a table of changed records, and a summary in one line.
     """
-    parts: list[Part] = []
+
+    def rest(n: int) -> list[str]:
+        return [f"  ... and {n - most:,} more"] if n > most else []
+
     for title, places in (("added", diff.added), ("removed", diff.removed)):
         if places:
             listed = [one_line(f"  line {place.line}: {place.id}") for place in places[:most]]
-            parts.append(Line("\n".join([f"{title}:", *listed, *_rest(len(places), most)])))
+            yield Line("\n".join([f"{title}:", *listed, *rest(len(places))]))
     if diff.changed:
-        rows = []
-        for change in diff.changed[:most]:
-            flip = "" if change.references is None else " -> ".join(change.references)
-            lines = f"{change.old_line}, {change.new_line}"
-            rows.append(table_row(*(change.id, lines, ", ".join(change.fields), flip)))
-        columns = (Column(title, "left") for title in ("changed", "lines", "fields", "reference"))
-        notes = tuple(_rest(len(diff.changed), most))
-        parts.append(Table("changed", "", "", tuple(columns), tuple(rows), notes=notes))
-    order = "; in another order" if diff.reordered else ""
-    parts.append(
-        Line(
-            f"{diff.old_records:,} records, now {diff.new_records:,}: {len(diff.added):,} added, "
-            f"{len(diff.removed):,} removed, {len(diff.changed):,} changed, {diff.flipped:,} "
-            f"references flipped, {diff.unchanged:,} the same{order}.",
-            "strong",
+        yield make_table(
+            "changed",
+            diff.changed[:most],
+            (Column("changed", "left"), lambda change: change.id),
+            (Column("lines", "left"), lambda change: f"{change.old_line}, {change.new_line}"),
+            (Column("fields", "left"), lambda change: ", ".join(change.fields)),
+            (Column("reference", "left"), lambda change: " -> ".join(change.references or ())),
+            notes=tuple(rest(len(diff.changed))),
         )
+    order = "; in another order" if diff.reordered else ""
+    yield Line(
+        f"{diff.old_records:,} records, now {diff.new_records:,}: {len(diff.added):,} added, "
+        f"{len(diff.removed):,} removed, {len(diff.changed):,} changed, {diff.flipped:,} "
+        f"references flipped, {diff.unchanged:,} the same{order}.",
+        "strong",
     )
-    return tuple(parts)
-
-
-def _rest(n: int, most: int) -> list[str]:
-    return [f"  ... and {n - most:,} more"] if n > most else []
 
 
 _FORMS: Final = {
@@ -250,12 +235,9 @@ def labelled_json(files: Sequence[LabelledData]) -> list[Json]:
         {
             "file": str(data.path),
             **hub_json(data.path),
-            "container": data.container,
-            "entries": data.n_entries,
+            **attributes(data, "container", "left_out", "metadata", entries="n_entries"),
             "records": len(data.records),
-            "left_out": {**data.left_out},
             "defaults": [*data.defaults.names],
-            "metadata": [*data.metadata],
             **data.to_json(),
         }
         for data in files

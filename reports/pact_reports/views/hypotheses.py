@@ -10,14 +10,12 @@ from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.plain_text import one_line
 from pact_eval.preregistration.criteria import describe_check
-from pact_eval.preregistration.registration import Registration
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
-from pact_eval.preregistration.scorecard import HypothesisResult, JudgedCheck
-from pact_reports.cases import STATUS_OF, Case, CaseStatus, CiReport, gate_report, judged_case
+from pact_eval.preregistration.scorecard import JudgedCheck
+from pact_reports.cases import STATUS_OF, CaseStatus, CiReport, gate_report, judged_case
 from pact_reports.tables.scorecard import VERDICT_TONES, scorecard_parts
-from pact_reports.views.brief import MOST_LINES, Brief, Fact
-from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import attributes, to_json, warnings_json
+from pact_reports.views.presenter import MOST_LINES, Brief, Fact, Presenter
+from pact_reports.writers.json import attributes, warnings_json
 
 
 def present_judged_hypotheses(
@@ -65,35 +63,30 @@ def _first(judged: JudgedHypotheses) -> Brief:
 def _json(judged: JudgedHypotheses) -> dict[str, Json]:
     registration = judged.registration
     registered_at = registration.registered_at
+
+    def check_json(result: JudgedCheck) -> Json:
+        return {
+            **attributes(result.check, "says", "needs"),
+            "decides": describe_check(result.check),
+            **attributes(result, "summary", "shown", "comparisons"),
+        }
+
     return {
         "hypotheses": [
             {
                 **attributes(result.hypothesis, "id", "title", "claim"),
-                **attributes(result, "verdict", "shown", "conclusion"),
+                **attributes(result, "verdict", "shown", "conclusion", "because"),
                 "refuted_by": [*map(str, result.refuted_by)],
-                "because": result.because,
-                "checks": [*map(_check, result.checks)],
-                "beside": [*map(_check, result.beside)],
+                "checks": [*map(check_json, result.checks)],
+                "beside": [*map(check_json, result.beside)],
             }
             for result in judged.scorecard.results
         ],
         "registration": {
-            "status": registration.status,
-            "reasons": list(registration.reasons),
+            **attributes(registration, "status", "reasons"),
             "registered_at": None if registered_at is None else registered_at.isoformat(),
         },
         "warnings": warnings_json(judged.warnings),
-    }
-
-
-def _check(result: JudgedCheck) -> Json:
-    return {
-        "says": result.check.says,
-        "decides": describe_check(result.check),
-        "summary": result.summary,
-        "shown": result.shown,
-        "needs": result.check.needs,
-        "comparisons": [*map(to_json, result.comparisons)],
     }
 
 
@@ -127,23 +120,15 @@ def scorecard_report(judged: JudgedHypotheses, criteria: Path, demand: Demand) -
         criteria: the file of the hypotheses.
         demand: what a verdict must be clear by.
     """
-    results = judged.scorecard.results
-    cases = [_registration_case(judged.registration, criteria)]
-    cases += [_hypothesis_case(result, criteria, demand) for result in results]
-    warnings = map(str, judged.warnings)
-    return gate_report("pact-eval scorecard", scorecard_answer(judged), cases, warnings)
-
-
-def _registration_case(registration: Registration, criteria: Path) -> Case:
+    registration = judged.registration
     text = "; ".join((registration.status.lower(), *registration.reasons))
     status: CaseStatus = "passed" if registration.holds else "skipped"
-    if registration.broken:
-        status = "failed"
-    return judged_case("registration", "registration", status, text, criteria)
-
-
-def _hypothesis_case(result: HypothesisResult, criteria: Path, demand: Demand) -> Case:
-    hypothesis = result.hypothesis
-    text = f"{hypothesis.title}: {result.conclusion} ({result.because})"
-    status = STATUS_OF[result.standing(demand)]
-    return judged_case("hypothesis", f"hypothesis {hypothesis.id}", status, text, criteria)
+    status = "failed" if registration.broken else status
+    cases = [judged_case("registration", "registration", status, text, criteria)]
+    for result in judged.scorecard.results:
+        hypothesis, status = result.hypothesis, STATUS_OF[result.standing(demand)]
+        text = f"{hypothesis.title}: {result.conclusion} ({result.because})"
+        name = f"hypothesis {hypothesis.id}"
+        cases.append(judged_case("hypothesis", name, status, text, criteria))
+    warnings = map(str, judged.warnings)
+    return gate_report("pact-eval scorecard", scorecard_answer(judged), cases, warnings)

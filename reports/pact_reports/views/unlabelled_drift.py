@@ -16,10 +16,9 @@ from pact_eval.evaluation.conclusions.order import CHANGES
 from pact_eval.numbers import estimate_text, p_value_number, p_value_text, value_text
 from pact_eval.plain_text import one_line
 from pact_reports.cases import STATUS_OF, CiReport, gate_report, judged_case
-from pact_reports.table import Cell, Column, Line, Part, Table, columns_and_rows
+from pact_reports.table import Cell, Column, Line, Part, make_table
 from pact_reports.tables.cells import estimate_cell
-from pact_reports.views.brief import Brief, Fact
-from pact_reports.views.presenter import Presenter
+from pact_reports.views.presenter import Brief, Fact, Presenter
 from pact_reports.writers.json import attributes, warnings_json
 
 _MOST_SHIFTS: Final = 2
@@ -27,28 +26,26 @@ _MOST_SHIFTS: Final = 2
 
 def present_unlabelled_drift(drift: UnlabelledDrift) -> Presenter:
     """Present the drift between two logs."""
+
+    def cases() -> CiReport:
+        text, log = drift_sentence(drift), Path(drift.logs[1].place)
+        case = judged_case("drift", "drift", STATUS_OF[drift.finding], text, log)
+        return gate_report("pact-eval drift", text, [case], map(str, drift.warnings))
+
+    def as_json() -> dict[str, Json]:
+        parts = ("names", "items", "families", "same", "shifts", "below", "to_label")
+        of_logs = ("logs", "prompts") if drift.logs else ()
+        numbers = attributes(drift, "finding", *parts, *of_logs)
+        return numbers | {"warnings": warnings_json(drift.warnings)}
+
     return Presenter(
         headline=lambda: [drift_sentence(drift)],
         first=lambda: Brief([*drift_facts(drift)]),
         tables=partial(_tables, drift),
-        to_json=lambda: _json(drift),
+        to_json=as_json,
         warnings=[*map(str, drift.warnings)],
-        ci=partial(_report, drift) if drift.logs else None,
+        ci=cases if drift.logs else None,
     )
-
-
-def _report(drift: UnlabelledDrift) -> CiReport:
-    """Return the case for CI."""
-    text = drift_sentence(drift)
-    case = judged_case("drift", "drift", STATUS_OF[drift.finding], text, Path(drift.logs[1].place))
-    return gate_report("pact-eval drift", text, [case], map(str, drift.warnings))
-
-
-def _json(drift: UnlabelledDrift) -> dict[str, Json]:
-    parts = ["names", "items", "families", "same", "shifts", "below", "to_label"]
-    parts += ["logs", "prompts"] if drift.logs else []
-    numbers = attributes(drift, *parts)
-    return {"finding": drift.finding, **numbers, "warnings": warnings_json(drift.warnings)}
 
 
 def drift_sentence(drift: UnlabelledDrift) -> str:
@@ -118,7 +115,7 @@ def drift_facts(drift: UnlabelledDrift) -> Iterator[Fact]:
     sizes = " and ".join(f"{n:,}" for n in drift.items)
     tested = f"{counted(len(drift.shifts), 'number')} tested together, {len(shown)} shown"
     yield Fact("compared", f"{sizes} items; {tested}")
-    yield Fact("not known", "".join(_unknown(drift)))
+    yield Fact("not known", _unknown(drift))
     labelled = [log for log in drift.logs if log.labelled]
     if labelled:
         where = "in both logs" if len(labelled) == 2 else f"in {labelled[0].place}"
@@ -159,37 +156,40 @@ def _measured(*logs: LogSide) -> Iterator[str]:
         yield f"refused {' to '.join(shares)}"
 
 
-def _unknown(drift: UnlabelledDrift) -> Iterator[str]:
-    """Yield what no log without right answers says, and what would say it."""
-    yield "whether answers are right; "
-    if drift.same is not None:
-        most = value_text(drift.same.changed.value, "percent")
-        yield f"accuracy on the same items moved by at most {most} points"
-        if drift.same.ids:
-            changed = counted(len(drift.same.ids), "item")
-            yield f", and right answers of the {changed} that changed say which way"
-    else:
-        yield f"right answers of {drift.to_label:,} items of each log would show 5 points"
+def _unknown(drift: UnlabelledDrift) -> str:
+    """Say what no log without right answers says, and what would say it."""
+    same = drift.same
+    if same is None:
+        known = f"right answers of {drift.to_label:,} items of each log would show 5 points"
+        return f"whether answers are right; {known}"
+    most = value_text(same.changed.value, "percent")
+    known = f"accuracy on the same items moved by at most {most} points"
+    if same.ids:
+        changed = counted(len(same.ids), "item")
+        known += f", and right answers of the {changed} that changed say which way"
+    return f"whether answers are right; {known}"
 
 
 def _tables(drift: UnlabelledDrift) -> Iterator[Part]:
     """Yield every number that was compared."""
-    caption = (
-        "In %, changes in points; in brackets 95% t intervals over groups that belong together; "
-        "p of permutations over them, adjusted for all rows (Holm)."
-    )
-    layout = columns_and_rows(
+
+    def p_value(shift: Shift) -> Cell:
+        return Cell(p_value_number(shift.p), mark="significant" if shift.shown else None)
+
+    yield make_table(
+        "drift-shifts",
         drift.shifts,
         (Column("compared", "left"), lambda shift: one_line(shift_name(shift, drift.below))),
         ("before", lambda shift: value_text(shift.before, "percent")),
         ("after", lambda shift: value_text(shift.after, "percent")),
         ("change", lambda shift: estimate_cell(shift.change, "points", reasons=False)),
-        ("p", _p_value_cell),
+        ("p", p_value),
+        title="Two logs without right answers",
+        caption=(
+            "In %, changes in points; in brackets 95% t intervals over groups that belong "
+            "together; p of permutations over them, adjusted for all rows (Holm)."
+        ),
+        keys=1,
     )
-    yield Table("drift-shifts", "Two logs without right answers", caption, *layout, keys=1)
     if drift.same is not None and drift.same.ids:
         yield Line(one_line(f"Changed: {', '.join(drift.same.ids)}"))
-
-
-def _p_value_cell(shift: Shift) -> Cell:
-    return Cell(p_value_number(shift.p), mark="significant" if shift.shown else None)
