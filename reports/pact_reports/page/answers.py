@@ -527,7 +527,7 @@ class Answers:
         experiment, judged = request.experiment, judge(request)
         return cls(
             request=request,
-            conclusions=conclude_runs(experiment, request.audit),
+            conclusions=conclude_runs(experiment, request.experiment.data),
             outcomes=[item_outcomes(experiment, run) for run in experiment.runs],
             better=[*experiment.comparisons.better_than(experiment.main_arm).values()],
             judged=judged,
@@ -536,7 +536,7 @@ class Answers:
 
     def first_screen(self) -> dict[str, Any]:
         """Return what the template of the first screen writes, by the names that it uses."""
-        request, leak = self.request, self.request.audit.leak
+        request, leak = self.request, self.request.experiment.data.leak
         matrix = len(self.conclusions) >= MATRIX_RUNS
         sentences = [conclusion.named(request.names).words for conclusion in self.better]
         copied = "\n".join(map(str, [request.answer, *sentences]))
@@ -592,7 +592,7 @@ class Answers:
         ids = {
             item
             for run in experiment.runs
-            if request.audit.checks
+            if request.experiment.data.checks
             for item in run.predictions.ids.tolist()
         }
         plots = {
@@ -612,7 +612,7 @@ class Answers:
                 "diagrams": reliability_diagrams(experiment, looks)
                 if topic == "probabilities"
                 else [],
-                "checks": request.audit.checks if topic == "data" else (),
+                "checks": request.experiment.data.checks if topic == "data" else (),
                 "ids": ids,
             }
             for topic, (name, title, short) in SECTIONS.items()

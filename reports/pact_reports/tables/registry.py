@@ -11,7 +11,7 @@ from pact_reports.tables import arms_compared as arms
 from pact_reports.tables import runs
 from pact_reports.tables.order_runs import build_order
 from pact_reports.tables.per_answer import build_answers, build_confusion
-from pact_reports.tables.scorecard import build_scorecard
+from pact_reports.views.hypotheses import build_scorecard
 
 TABLES: Final[Mapping[str, Spec[Table]]] = {
     "splits": Spec(runs.build_splits, "data", views="never", published=True),
