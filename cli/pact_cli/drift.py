@@ -18,7 +18,7 @@ from pact_cli.param_types import Rate
 from pact_eval.data.labelled.reading import Reading
 from pact_eval.drift.unlabelled import compare_answers, read_place
 from pact_eval.importing.source import ImportOptions
-from pact_reports.views.unlabelled_drift import present_unlabelled_drift
+from pact_reports.views.drift import present_unlabelled_drift
 
 _GATE: Final = "pact-eval compare BEFORE AFTER --gate --margin 0.02"
 _RELEASE: Final = "pact-eval compare AFTER BEFORE --not-worse 2"

@@ -245,6 +245,11 @@ class PairOutcomes:
     same_answer: int | None
     incomplete_families: int
 
+    @property
+    def total(self) -> int:
+        """Number of pairs."""
+        return self.both_right + self.only_base + self.only_counterfactual + self.neither
+
 
 def pair_outcomes(
     pairs: PairIndex, predicted: npt.ArrayLike, reference: npt.ArrayLike

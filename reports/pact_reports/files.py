@@ -189,7 +189,6 @@ def _page_request(request: Request, outputs: Outputs) -> Request:
         experiment=replace(experiment, settings=replace(settings, by=_KIND, bins=None)),
         grouped=None if settings.by == _KIND else experiment,
         records=_records(experiment, outputs),
-        audit=experiment.data,
         command=outputs.command,
     )
 

@@ -56,7 +56,6 @@ class Request:
         clear: by metric, the change that the table of ablations calls clear; without any, no
             change is marked.
         command: the command that makes a page, shown at its end.
-        audit: for a page, what an audit of the data found.
         thresholds: files whose gates figures and tables show.
         grouped: for a page, the same runs, whose settings name a column other than the kind; None
             without one.
@@ -72,9 +71,6 @@ class Request:
     palette: Palette = NEUTRAL
     clear: Mapping[str, Margin] = field(default_factory=dict)
     command: tuple[str, ...] = ()
-    audit: DataConclusion = field(
-        default_factory=lambda: DataConclusion.without_audit("no dataset was given")
-    )
     thresholds: tuple[ThresholdsFile, ...] = ()
     grouped: Experiment | None = None
     published: ArmMetrics | None = None
@@ -254,7 +250,7 @@ class Request:
             ],
             "criteria": None if self.criteria is None else sha256_of_file(self.criteria),
             "lock": sha256_of_file(lock) if lock is not None and lock.is_file() else None,
-            "audit": _audit(self.audit),
+            "audit": _audit(self.experiment.data),
             "thresholds": [sha256_of_file(file.path) for file in self.thresholds],
             "clear_changes": {name: str(change) for name, change in sorted(self.clear.items())},
         }

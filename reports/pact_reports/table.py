@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 Align = Literal["left", "right"]
 """Alignment of the cells of a column."""
@@ -17,8 +17,6 @@ Mark = Literal["best", "tied", "significant", "clearly better", "better", "worse
 
 Tone = Literal["good", "bad", "caution", "info", "faint", "strong"]
 """How a text is coloured, in writers that have colours. A tone never carries meaning alone."""
-
-Item = TypeVar("Item")
 
 Number: TypeAlias = float | None
 """A number at full precision, rates as fractions; None and NaN if there is none."""
@@ -97,54 +95,20 @@ class Row:
     rule: bool = False
 
 
-def left_columns(*titles: str) -> tuple[Column, ...]:
-    """Return columns of text."""
-    return tuple(Column(title, "left") for title in titles)
-
-
-def right_columns(*titles: str) -> tuple[Column, ...]:
-    """Return columns of numbers without their values at full precision."""
-    return tuple(map(Column, titles))
-
-
-def table_row(*cells: Cell | str, rule: bool = False) -> Row:
-    """Return a row; a text is a cell without numbers.
+def table_row(*cells: Cell | str | int, rule: bool = False) -> Row:
+    """Return a row; a text is a cell without numbers, as is a count.
 
     Example:
         >>> table_row("pact", Cell("84.6", (0.8457,))).cells[0].text
         'pact'
     """
-    return Row(tuple(Cell(cell) if isinstance(cell, str) else cell for cell in cells), rule)
+    return Row(tuple(map(_cell, cells)), rule)
 
 
-def columns_and_rows(
-    items: Iterable[Item],
-    *columns: tuple[Column | str, Callable[[Item], Cell | str]],
-    rule: Callable[[Item], object] | None = None,
-) -> tuple[tuple[Column, ...], tuple[Row, ...]]:
-    """Return the columns and rows of a table with one row per item.
-
-    Args:
-        items: what the rows show.
-        columns: each with the function that makes its cell of an item; a text is the title of a
-            column of numbers.
-        rule: a rule separates items for which this differs; None for no rules.
-
-    Example:
-        >>> length = lambda word: str(len(word))
-        >>> layout = columns_and_rows(["pact"], (Column("word", "left"), str.upper), ("n", length))
-        >>> table = Table("words", "", "", *layout)
-        >>> [cell.text for cell in table.rows[0].cells]
-        ['PACT', '4']
-    """
-    rows: list[Row] = []
-    before: object = None
-    for item in items:
-        key = None if rule is None else rule(item)
-        rows.append(table_row(*(cell(item) for _, cell in columns), rule=key != before))
-        before = key
-    heads = (head for head, _ in columns)
-    return tuple(Column(head) if isinstance(head, str) else head for head in heads), tuple(rows)
+def _cell(cell: Cell | str | int) -> Cell:
+    if isinstance(cell, int):
+        return Cell(f"{cell:,}")
+    return Cell(cell) if isinstance(cell, str) else cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +215,44 @@ class Table:
     def meaning(self, mark: Mark) -> str:
         """Return what a mark means in this table; "" if a `Legend` of the report says it."""
         return dict(self.legend).get(mark, MARKS[mark])
+
+
+Item = TypeVar("Item")
+ColumnOf: TypeAlias = tuple[Column | str, Callable[[Item], Cell | str | int]]
+"""A column, and the function that makes its cell of an item."""
+
+
+def make_table(
+    name: str,
+    items: Iterable[Item],
+    *columns: ColumnOf[Item],
+    rule: Callable[[Item], object] | None = None,
+    **options: Any,
+) -> Table:
+    """Lay out items, one row each.
+
+    Args:
+        name: of the table.
+        items: what the rows show.
+        columns: each with the function that makes its cell of an item; a text is the title of a
+            column of numbers.
+        rule: a rule separates items for which this differs; None for no rules.
+        options: the other attributes of the table.
+
+    Example:
+        >>> word = (Column("word", "left"), str.upper)
+        >>> table = make_table("words", ["pact"], word, ("n", len), caption="A word.")
+        >>> [cell.text for cell in table.rows[0].cells], table.caption
+        (['PACT', '4'], 'A word.')
+    """
+    rows: list[Row] = []
+    before: object = None
+    for item in items:
+        key = None if rule is None else rule(item)
+        rows.append(table_row(*(cell(item) for _, cell in columns), rule=key != before))
+        before = key
+    heads = (Column(head) if isinstance(head, str) else head for head, _ in columns)
+    return Table(name, columns=tuple(heads), rows=tuple(rows), **options)
 
 
 @dataclass(frozen=True)

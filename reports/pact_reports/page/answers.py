@@ -463,7 +463,7 @@ class Answers:
         experiment, judged = request.experiment, judge(request)
         return cls(
             request=request,
-            conclusions=conclude_runs(experiment, request.audit),
+            conclusions=conclude_runs(experiment, request.experiment.data),
             outcomes=[item_outcomes(experiment, run) for run in experiment.runs],
             better=[*experiment.comparisons.better_than(experiment.main_arm).values()],
             judged=judged,
@@ -472,7 +472,7 @@ class Answers:
 
     def first_screen(self) -> dict[str, Any]:
         """Return what the template of the first screen writes, by the names that it uses."""
-        request, leak = self.request, self.request.audit.leak
+        request, leak = self.request, self.request.experiment.data.leak
         matrix = len(self.conclusions) >= MATRIX_RUNS
         sentences = [conclusion.named(request.names).words for conclusion in self.better]
         copied = "\n".join(map(str, [request.answer, *sentences]))
@@ -524,7 +524,8 @@ class Answers:
         findings["better"] = [*better_findings(request, self.better, self.judged)]
         slots = [experiment.order_audit(run).slots for run in experiment.runs]
         drawn = drawn_claims(self.conclusions, self.better)
-        audited = experiment.runs if request.audit.checks else ()
+        checks = request.experiment.data.checks
+        audited = experiment.runs if checks else ()
         ids = {item for run in audited for item in run.predictions.ids.tolist()}
         plots = {
             "better": differences_plot(self.better, experiment.main_arm, request.names, drawn),
@@ -542,7 +543,7 @@ class Answers:
                 "contents": contents[topic],
                 "plot": plots.get(topic),
                 "diagrams": diagrams if topic == "probabilities" else [],
-                "checks": request.audit.checks if topic == "data" else (),
+                "checks": checks if topic == "data" else (),
                 "ids": ids,
             }
             for topic, (name, title, short) in SECTIONS.items()

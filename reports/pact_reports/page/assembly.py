@@ -29,9 +29,9 @@ from pact_reports.page.figures import make_contents
 from pact_reports.page.html import csp_hash, render, script_json, stylesheet, trusted
 from pact_reports.page.item_blocks import BlockStore, pack_experiment
 from pact_reports.request import Request
-from pact_reports.table import Table, left_columns, table_row
+from pact_reports.table import Column, Table, table_row
 from pact_reports.tables.cells import decoding_words
-from pact_reports.tables.run_costs import run_groups_table
+from pact_reports.tables.runs import run_groups_table
 from pact_reports.writers.files import BuiltTables, build_tables
 
 _FIRST: Final = ("arm", "seed", "source", "adapter", "base_model", "data", "command_line")
@@ -88,7 +88,7 @@ def provenance(request: Request) -> dict[str, Any]:
     table = Table(
         name="provenance",
         title="What differs between the runs",
-        columns=left_columns("Run", *columns),
+        columns=tuple(Column(title, "left") for title in ("Run", *columns)),
         rows=tuple(map(table_row, runs, *columns.values())),
     )
     return {

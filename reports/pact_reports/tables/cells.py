@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from pact_eval.evaluation.arm_names import ArmNames
 from pact_eval.evaluation.arms.comparison import ArmSummary
@@ -21,26 +21,32 @@ from pact_eval.evaluation.registry import (
 from pact_eval.numbers import UNDEFINED, Unit, ends_text, estimate_parts, has_width, value_text
 from pact_eval.plain_text import upper_first
 from pact_eval.stats.estimate import LEVEL, Estimate
-from pact_reports.table import Cell, Column, Line, Mark, Row, table_row
-
-RUN_COLUMNS: Final = (Column("Arm", "left"), Column("Seed"))
-"""The columns that name a run."""
+from pact_reports.table import Cell, Column, ColumnOf, Line, Mark
 
 
-def seed_cell(seed: int | None) -> Cell:
+class OfRun(Protocol):
+    """What is known of a run in a table: its arm and its seed."""
+
+    @property
+    def arm(self) -> str:
+        """Its arm."""
+
+    @property
+    def seed(self) -> int | None:
+        """Its seed, if it has one."""
+
+
+def run_columns(names: ArmNames) -> tuple[ColumnOf[OfRun], ColumnOf[OfRun]]:
+    """Return the columns that name a run: the display name of its arm, and its seed."""
+    return (
+        (Column("Arm", "left"), lambda run: arm_cell(run.arm, names)),
+        ("Seed", lambda run: seed_text(run.seed)),
+    )
+
+
+def seed_text(seed: int | None) -> str:
     """Return the seed of a run, which it may not have."""
-    return Cell("–" if seed is None else str(seed))
-
-
-def run_rows(
-    runs: Iterable[tuple[str, int | None, Iterable[Cell]]], names: ArmNames
-) -> tuple[Row, ...]:
-    """Return a row per run: its arm, its seed and its cells, with a rule between arms."""
-    rows, before = [], None
-    for arm, seed, cells in runs:
-        rows.append(table_row(arm_cell(arm, names), seed_cell(seed), *cells, rule=arm != before))
-        before = arm
-    return tuple(rows)
+    return UNDEFINED if seed is None else str(seed)
 
 
 CALIBRATION_ERROR: Final = (
@@ -90,7 +96,7 @@ def count_column(title: str) -> Column:
 
 
 def count_cell(count: float | None, reason: str | None = None) -> Cell:
-    """Return a count with thousands separators; None is undefined.
+    """Return a count with thousands separators; None is undefined, for the reason.
 
     Example:
         >>> count_cell(2334).text, count_cell(None, "no counts").text
@@ -98,7 +104,7 @@ def count_cell(count: float | None, reason: str | None = None) -> Cell:
     """
     if count is None:
         return Cell(UNDEFINED, reason=reason)
-    return Cell(f"{count:,}", (count,), reason=reason)
+    return Cell(f"{count:,}", (count,))
 
 
 def metric_column(spec: MetricSpec, decoding: MetricDecoding, title: str | None = None) -> Column:

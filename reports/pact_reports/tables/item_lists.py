@@ -8,47 +8,37 @@ from typing import Final
 from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.wrong_items import (
     ChangedItem,
-    ChangedItems,
     ItemLists,
     WrongItem,
-    WrongItems,
     confidence_text,
 )
 from pact_eval.numbers import UNDEFINED
 from pact_eval.plain_text import one_line, short_names
-from pact_reports.table import Cell, Column, Line, Part, Table, table_row
+from pact_reports.table import Column, ColumnOf, Line, Part, Table, make_table
 
 _LONGEST_NAME: Final = 20
 
 
 def item_parts(lists: ItemLists) -> Iterator[Part]:
     """Lay out the wrong items of a run, and those whose answer changes with the order."""
-    if lists.wrong is not None:
-        yield _wrong(lists.wrong)
-    if lists.changed is not None:
-        yield _changed(lists.changed)
+    wrong, changed = lists.wrong, lists.changed
+    if wrong is not None and not wrong.items:
+        yield Line(f"Wrong answers: {wrong.words}.")
+    elif wrong is not None:
+        how = "surest first" if any(map(_sure, wrong.items)) else "by id"
+        title = f"Wrong answers, {how}: {len(wrong.items):,} of {wrong.wrong:,}"
+        yield _table("wrong-items", title, wrong.items)
+    if changed is not None and not changed.items:
+        yield Line(f"Answers that change with the order: none of {changed.tested:,} items.")
+    elif changed is not None:
+        counted = f"{len(changed.items):,} of {changed.changed:,}"
+        title = f"Answers that change with the order, and how many orders give each: {counted}"
+        yield _table("changed-items", title, changed.items)
     yield from advice_on_texts(known=lists.texts_known)
 
 
-def _wrong(wrong: WrongItems) -> Part:
-    if not wrong.items:
-        return Line(f"Wrong answers: {wrong.words}.")
-    sure = [_sure(item) for item in wrong.items]
-    how = "surest first" if any(sure) else "by id"
-    title = f"Wrong answers, {how}: {len(wrong.items):,} of {wrong.wrong:,}"
-    return _table("wrong-items", title, wrong.items, sure)
-
-
-def _sure(item: WrongItem) -> str:
-    return confidence_text(item.confidence)
-
-
-def _changed(changed: ChangedItems) -> Part:
-    if not changed.items:
-        return Line(f"Answers that change with the order: none of {changed.tested:,} items.")
-    counted = f"{len(changed.items):,} of {changed.changed:,}"
-    title = f"Answers that change with the order, and how many orders give each: {counted}"
-    return _table("changed-items", title, changed.items)
+def _sure(item: WrongItem | ChangedItem) -> str:
+    return confidence_text(item.confidence) if isinstance(item, WrongItem) else ""
 
 
 def differing_parts(
@@ -75,7 +65,7 @@ def differing_parts(
             f"{where}Only {name} right, the surest answers of {other} first: {len(listed):,} of "
             f"{counted:,}"
         )
-        yield _table(f"only-{side}", title, listed, [_sure(item) for item in listed])
+        yield _table(f"only-{side}", title, listed)
 
 
 def advice_on_texts(*, known: bool) -> Iterator[Line]:
@@ -84,46 +74,31 @@ def advice_on_texts(*, known: bool) -> Iterator[Line]:
         yield Line("Texts of the items are not known: give the file --data FILE.", "caution")
 
 
-def _table(
-    name: str,
-    title: str,
-    items: Sequence[WrongItem | ChangedItem],
-    sure: Sequence[str] = (),
-) -> Table:
-    """Lay out items, one line each, without the columns of what is not known.
-
-    Args:
-        name: of the table.
-        title: what it shows.
-        items: its rows.
-        sure: by item, the confidence of its answer; empty without such a column.
-    """
-    columns = {"item": [one_line(item.id) for item in items], "sure": [*sure]}
-    columns["given"] = [_given(item) for item in items]
-    columns["right"] = [" or ".join(item.right) for item in items]
-    columns["text"] = [item.text or "" for item in items]
-    known = {head: texts for head, texts in columns.items() if any(texts)}
-    return Table(
-        name=name,
-        title=title,
-        columns=tuple(item_column(head) for head in known),
-        rows=tuple(
-            table_row(*(Cell(one_line(text) or UNDEFINED) for text in texts))
-            for texts in zip(*known.values(), strict=True)
-        ),
-    )
-
-
-_WIDTHS: Final = {"given": 0.2, "right": 0.2, "text": 0.4}
-
-
-def item_column(head: str) -> Column:
-    """Return a column of a table of items; a terminal cuts texts to one line."""
-    width = _WIDTHS.get(head)
-    return Column(head, "right" if head == "sure" else "left", width=width, cut=width is not None)
-
-
 def _given(item: WrongItem | ChangedItem) -> str:
     if isinstance(item, WrongItem):
         return item.given or ""
     return ", ".join(f"{answer} {times}" for answer, times in item.given.items())
+
+
+_COLUMNS: Final[tuple[ColumnOf[WrongItem | ChangedItem], ...]] = (
+    (Column("item", "left"), lambda item: one_line(item.id)),
+    (Column("sure"), _sure),
+    (Column("given", "left", width=0.2, cut=True), _given),
+    (Column("right", "left", width=0.2, cut=True), lambda item: " or ".join(item.right)),
+    (Column("text", "left", width=0.4, cut=True), lambda item: item.text or ""),
+)
+"""A terminal cuts texts to one line."""
+
+
+def _table(name: str, title: str, items: Sequence[WrongItem | ChangedItem]) -> Table:
+    """Lay out items, one line each, without the columns of what is not known."""
+    known = [(column, text) for column, text in _COLUMNS if any(map(text, items))]
+    return make_table(
+        name,
+        items,
+        *(
+            (column, lambda item, text=text: one_line(str(text(item))) or UNDEFINED)
+            for column, text in known
+        ),
+        title=title,
+    )

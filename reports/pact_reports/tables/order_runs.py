@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, Literal
 
 from pact_eval._choices import ClusterUnit
 from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.conclusions.order import (
-    NoiseFloor,
     OrderAudit,
     OrderEffect,
     OrderGain,
     slot_name,
     ties_words,
 )
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.registry import MetricSpec, metric_spec
-from pact_eval.numbers import CLUSTERS, Unit, ends_text, small_text, value_text
+from pact_eval.numbers import CLUSTERS, UNDEFINED, Unit, ends_text, small_text, value_text
 from pact_eval.plain_text import lower_first
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
@@ -31,11 +31,10 @@ from pact_reports.table import (
     Part,
     Row,
     Table,
-    columns_and_rows,
-    right_columns,
+    make_table,
     table_row,
 )
-from pact_reports.tables.cells import RUN_COLUMNS, estimate_cell, p_value_cell, run_rows
+from pact_reports.tables.cells import estimate_cell, p_value_cell, run_columns
 
 BEYOND_NOISE: Final = "shown, and larger than noise alone could have made it"
 """What marks an effect of the order."""
@@ -60,6 +59,12 @@ def noise_note(effect: OrderEffect) -> str | None:
     Example:
         "View TV is larger than noise alone could have made it: repeats moved at most 1.2%, ..."
     """
+    floor = effect.floor
+    tv = small_text(floor.tv, "percent")
+    flips = f"with {counted(floor.flips, 'flip')} of {floor.repeats}"
+    alone = f"repeats moved at most {tv}%, {flips}"
+    if floor.source == "rounding":
+        alone = f"rounding in {floor.precision} alone at most {tv}%"
     match effect.finding:
         case "one view" | "one order":
             return None
@@ -71,31 +76,13 @@ def noise_note(effect: OrderEffect) -> str | None:
         case "no floor":
             return f"How much of the effect is noise is not known: {effect.floor.unmeasured}."
         case "shown":
-            return f"View TV is larger than noise alone could have made it: {_alone(effect.floor)}."
+            return f"View TV is larger than noise alone could have made it: {alone}."
         case "not shown":
-            return f"Noise alone could have made the view TV: {_alone(effect.floor)}."
+            return f"Noise alone could have made the view TV: {alone}."
 
 
-def _alone(floor: NoiseFloor) -> str:
-    """Write the effect of noise alone.
-
-    Example:
-        >>> _alone(NoiseFloor("repeats", 0.0123, 5, 1))
-        'repeats moved at most 1.2%, with 1 flip of 5'
-    """
-    tv = small_text(floor.tv, "percent")
-    if floor.source == "rounding":
-        return f"rounding in {floor.precision} alone at most {tv}%"
-    return f"repeats moved at most {tv}%, with {counted(floor.flips, 'flip')} of {floor.repeats}"
-
-
-def floor_text(floor: float, spec: MetricSpec) -> str:
-    """Write the effect of noise alone on a metric, however small.
-
-    Example:
-        >>> floor_text(0.00005, metric_spec("view_tv"))
-        '0.005'
-    """
+def _floor_text(floor: float, spec: MetricSpec) -> str:
+    """Write the effect of noise alone on a metric, however small."""
     return small_text(floor, "nats" if spec.unit == "nats" else "percent")
 
 
@@ -140,25 +127,41 @@ def order_parts(audit: OrderAudit, unit: ClusterUnit = "family") -> tuple[Part, 
 
 def _effects_table(audit: OrderAudit, note: str) -> Table:
     effect, views = audit.effect, f"{audit.effect.k} views"
-    moved, flipped = effect.finding == "shown", audit.flips_beyond_floor
     why = effect.floor.unmeasured
+
+    def noise(floor: float, spec: MetricSpec) -> Cell:
+        if math.isnan(floor):
+            return Cell(UNDEFINED, reason=why)
+        return Cell(_floor_text(floor, spec))
+
+    def moved(title: str, estimate: Estimate, floor: float, shown: bool) -> Row:
+        mark: Mark | None = "significant" if shown else None
+        cell = replace(estimate_cell(estimate, "percent"), mark=mark)
+        return table_row(title, "", "", cell, noise(floor, _VIEW_TV))
+
+    def gained(gain: OrderGain) -> Row:
+        spec = gain.spec
+        cell = estimate_cell(gain.difference, spec.difference_unit)
+        if gain.beyond_floor:
+            cell = replace(cell, mark="significant")
+        elif gain.evidence.marked and not math.isnan(gain.floor):
+            cell = replace(cell, reason="shown to differ from 0, but noise could have made it")
+        sides = (value_text(side.value, spec.unit) for side in (gain.single, gain.ensemble))
+        return table_row(_TITLES[spec.name], *sides, cell, noise(gain.floor, spec))
+
     unit = f"Rates in %, their gains ({views} - view 0) in points, NLL in nats."
     notes = [note, unit if audit.gains else "Rates in %."]
     if audit.one_order:
         notes[1] += f" {audit.one_order:,} other items show one order."
+    heads = [f"{audit.items:,} items", "view 0", views, "effect of order", "noise"]
     return Table(
         name="order",
         title="Order of the answers: what it changes, next to noise alone",
-        columns=(
-            Column(f"{audit.items:,} items", "left"),
-            *right_columns("view 0", views),
-            Column("effect of order", "left"),
-            Column("noise"),
-        ),
+        columns=tuple(Column(head, "right" if at % 3 else "left") for at, head in enumerate(heads)),
         rows=(
-            _effect_row("View TV", effect.view_tv, effect.floor.tv, why, moved),
-            _effect_row("Flip rate", effect.flip_rate, audit.flip_floor, why, flipped),
-            *(_gain_row(gain, why) for gain in audit.gains),
+            moved("View TV", effect.view_tv, effect.floor.tv, effect.finding == "shown"),
+            moved("Flip rate", effect.flip_rate, audit.flip_floor, audit.flips_beyond_floor),
+            *map(gained, audit.gains),
         ),
         legend=(("significant", BEYOND_NOISE),),
         notes=(*notes, NOISE_ALONE),
@@ -166,31 +169,14 @@ def _effects_table(audit: OrderAudit, note: str) -> Table:
     )
 
 
-def _effect_row(title: str, estimate: Estimate, floor: float, why: str, shown: bool) -> Row:
-    mark: Mark | None = "significant" if shown else None
-    cell = replace(estimate_cell(estimate, "percent"), mark=mark)
-    return table_row(title, "", "", cell, _floor_cell(floor, _VIEW_TV, why))
-
-
-def _gain_row(gain: OrderGain, why: str) -> Row:
-    spec = gain.spec
-    cell = estimate_cell(gain.difference, spec.difference_unit)
-    if gain.beyond_floor:
-        cell = replace(cell, mark="significant")
-    elif gain.evidence.marked and not math.isnan(gain.floor):
-        cell = replace(cell, reason="shown to differ from 0, but noise could have made it")
-    sides = (value_text(estimate.value, spec.unit) for estimate in (gain.single, gain.ensemble))
-    return table_row(_TITLES[spec.name], *sides, cell, _floor_cell(gain.floor, spec, why))
-
-
-def _floor_cell(floor: float, spec: MetricSpec, why: str) -> Cell:
-    if math.isnan(floor):
-        return Cell("–", reason=why)
-    return Cell(floor_text(floor, spec))
-
-
 def _slots_table(slots: SlotPreferences, unit: ClusterUnit) -> Table:
-    layout = columns_and_rows(
+    def p_value(slot: SlotPreference) -> Cell:
+        unmoved = "no answer depends on the slot" if math.isnan(slot.adjusted_p_value) else None
+        cell = p_value_cell(slot.adjusted_p_value, unmoved)
+        return cell if slot.marked else replace(cell, mark=None)
+
+    return make_table(
+        "slots",
         _every(slots),
         (Column("%", "left"), slot_name),
         ("chosen", lambda slot: value_text(slot.chosen, "percent")),
@@ -200,23 +186,12 @@ def _slots_table(slots: SlotPreferences, unit: ClusterUnit) -> Table:
             lambda slot: estimate_cell(slot.preference, "points"),
         ),
         ("noise", lambda slot: f"±{value_text(slot.noise, 'percent')}"),
-        (Column("p", numbers=("p",)), _slot_p_value),
-    )
-    return Table(
-        "slots",
-        "Slots: how often each is chosen, and by the same answers in other orders",
-        "",
-        *layout,
+        (Column("p", numbers=("p",)), p_value),
+        title="Slots: how often each is chosen, and by the same answers in other orders",
         legend=(("significant", ""),),
         notes=(slots_sentence(slots, unit),) if slots.items else (),
         keys=1,
     )
-
-
-def _slot_p_value(slot: SlotPreference) -> Cell:
-    unmoved = "no answer depends on the slot" if math.isnan(slot.adjusted_p_value) else None
-    p_value = p_value_cell(slot.adjusted_p_value, unmoved)
-    return p_value if slot.marked else replace(p_value, mark=None)
 
 
 def _every(slots: SlotPreferences) -> tuple[SlotPreference, ...]:
@@ -256,51 +231,56 @@ def build_order(request: Request) -> Table:
         for run, audit in audited
         if audit.effect.finding in _UNUSUAL
     )
-    rows = ((run.arm, run.seed, _order_cells(audit, gains)) for run, audit in audited)
-    return Table(
-        name="order",
+
+    def view_tv(run: ExperimentRun) -> Cell:
+        effect = raw.order_audit(run).effect
+        shown = effect.finding == "shown"
+        return _effect_cell(effect.view_tv, _VIEW_TV, effect.floor.tv, marked=shown)
+
+    def flips(run: ExperimentRun) -> Cell:
+        audit = raw.order_audit(run)
+        rate, floor = audit.effect.flip_rate, audit.flip_floor
+        return _effect_cell(rate, _VIEW_TV, floor, marked=audit.flips_beyond_floor)
+
+    def gain_of(run: ExperimentRun, name: str) -> Cell:
+        gain = next((one for one in raw.order_audit(run).gains if one.spec.name == name), None)
+        if gain is None:
+            reason = "no gain: one order, or views without a common answer"
+            return Cell(UNDEFINED, reason=reason)
+        spec = replace(gain.spec, unit=gain.spec.difference_unit)
+        return _effect_cell(gain.difference, spec, gain.floor, marked=gain.beyond_floor)
+
+    return make_table(
+        "order",
+        [run for run, _ in audited],
+        *run_columns(names),
+        (_effect_column("View TV", "fraction", -1), view_tv),
+        (_effect_column("Flips", "fraction", -1), flips),
+        *(
+            (
+                _effect_column(_GAINS[spec.name], _UNIT[spec.unit], spec.better),
+                partial(gain_of, name=spec.name),
+            )
+            for spec in map(metric_spec, gains)
+        ),
+        rule=lambda run: run.arm,
         title="Effect of the order, next to noise alone",
         caption=(
             f"{conclusions}. {k} views, raw. Gains: {k} views minus view 0, in "
             "points; NLL in nats; the rest in %. Items that are shown in one order are left out."
         ),
-        columns=(
-            *RUN_COLUMNS,
-            *(_column(title, "fraction", -1) for title in ("View TV", "Flips")),
-            *(
-                _column(_GAINS[spec.name], _UNIT[spec.unit], spec.better)
-                for spec in map(metric_spec, gains)
-            ),
-        ),
-        rows=run_rows(rows, names),
         legend=(("significant", BEYOND_NOISE),),
         notes=(NOISE_ALONE, *unusual),
         brackets="In brackets: 95% interval over families.",
     )
 
 
-def _column(title: str, unit: str, better: Literal[-1, 0, 1]) -> Column:
+def _effect_column(title: str, unit: str, better: Literal[-1, 0, 1]) -> Column:
     names = (f"{title} ({unit})", f"{title} low", f"{title} high", f"{title} noise alone")
     return Column(title, numbers=names, better=better)
 
 
-def _order_cells(audit: OrderAudit, gains: Sequence[str]) -> list[Cell]:
-    effect, by_name = audit.effect, {gain.spec.name: gain for gain in audit.gains}
-    cells = [
-        _cell(effect.view_tv, _VIEW_TV, effect.floor.tv, marked=effect.finding == "shown"),
-        _cell(effect.flip_rate, _VIEW_TV, audit.flip_floor, marked=audit.flips_beyond_floor),
-    ]
-    for name in gains:
-        gain = by_name.get(name)
-        if gain is None:
-            cells.append(Cell("–", reason="no gain: one order, or views without a common answer"))
-            continue
-        spec = replace(gain.spec, unit=gain.spec.difference_unit)
-        cells.append(_cell(gain.difference, spec, gain.floor, marked=gain.beyond_floor))
-    return cells
-
-
-def _cell(estimate: Estimate, spec: MetricSpec, floor: float, *, marked: bool) -> Cell:
+def _effect_cell(estimate: Estimate, spec: MetricSpec, floor: float, *, marked: bool) -> Cell:
     has_interval = not math.isnan(estimate.low)
     return Cell(
         text=spec.shown(estimate.value),
@@ -308,5 +288,5 @@ def _cell(estimate: Estimate, spec: MetricSpec, floor: float, *, marked: bool) -
         mark="significant" if marked else None,
         reason=estimate.reason,
         interval=ends_text(estimate.low, estimate.high, spec.unit) if has_interval else "",
-        below="noise not known" if math.isnan(floor) else f"noise {floor_text(floor, spec)}",
+        below="noise not known" if math.isnan(floor) else f"noise {_floor_text(floor, spec)}",
     )

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arm_names import KEYS, ArmNames
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.per_answer import AnswerRates, QuestionAnswers, question_answers
 from pact_eval.evaluation.registry import SINGLE, MetricDecoding, MetricSpec
 from pact_eval.evaluation.run_records import cut, item_texts
 from pact_eval.numbers import UNDEFINED
 from pact_eval.plain_text import one_line, short_names
 from pact_reports.request import Request
-from pact_reports.table import Cell, Column, Part, Row, Table, table_row
+from pact_reports.table import Cell, Column, ColumnOf, Part, Table, make_table
 from pact_reports.tables.cells import (
-    RUN_COLUMNS,
-    arm_cell,
     count_cell,
     count_column,
     decoding_words,
     metric_column,
-    seed_cell,
+    run_columns,
     value_cell,
     with_interval,
 )
@@ -32,11 +33,6 @@ MOST_ANSWERS: Final = 12
 _MISTAKES: Final = 10
 _LONGEST_NAME: Final = 24
 _LONGEST_HEAD: Final = 16
-_RATES: Final = (
-    MetricSpec("precision", "Precision", "percent", 1),
-    MetricSpec("recall", "Recall", "percent", 1),
-    MetricSpec("f1", "F1", "percent", 1),
-)
 _MEANING: Final = (
     "Right: answers to items whose right answer it is; given: how often it is given. Precision: "
     "share of the given that is right; recall: share of the right that is given; F1: their "
@@ -45,12 +41,8 @@ _MEANING: Final = (
 _BRACKETS: Final = "In brackets: 95% interval over families, left out if there is none."
 
 
-@dataclass(frozen=True)
-class RunAnswers:
-    """The answers of one run by question, and the cells that name the run; none if it is alone."""
-
-    keys: tuple[Cell, ...]
-    questions: Sequence[QuestionAnswers]
+Answered = tuple[ExperimentRun | None, QuestionAnswers]
+"""The answers to one question, and the run that gave them; None if it is alone."""
 
 
 def answers_parts(questions: Sequence[QuestionAnswers]) -> Iterator[Part]:
@@ -59,11 +51,10 @@ def answers_parts(questions: Sequence[QuestionAnswers]) -> Iterator[Part]:
     Args:
         questions: those whose items have the same answers; without any, there is no part.
     """
-    if not questions:
-        return
-    run = RunAnswers((), questions)
-    yield answers_table([run])
-    yield confusion_table([run])
+    if questions:
+        answered: list[Answered] = [(None, question) for question in questions]
+        yield answers_table(answered, KEYS)
+        yield confusion_table(answered, KEYS)
 
 
 def build_answers(request: Request) -> Table:
@@ -72,166 +63,162 @@ def build_answers(request: Request) -> Table:
     Raises:
         InputError: the runs do not compare, or no question has the same answers for all items.
     """
-    return answers_table(_runs(request), MetricDecoding(request.decoding))
+    return answers_table(_answered(request), request.names, MetricDecoding(request.decoding))
 
 
 def build_confusion(request: Request) -> Table:
     """Make the table of which answers runs take for which; errors as `build_answers`."""
-    return confusion_table(_runs(request), MetricDecoding(request.decoding))
+    return confusion_table(_answered(request), request.names, MetricDecoding(request.decoding))
 
 
-def _runs(request: Request) -> list[RunAnswers]:
-    runs = []
-    for run in request.comparable:
-        texts = item_texts(run, request.data)
-        questions = question_answers(run, run.scored(request.decoding), texts)
-        keys = (arm_cell(run.arm, request.names), seed_cell(run.seed))
-        runs.append(RunAnswers(keys, questions))
-    if not any(run.questions for run in runs):
+def _answered(request: Request) -> list[Answered]:
+    answered: list[Answered] = [
+        (run, question)
+        for run in request.comparable
+        for question in question_answers(
+            run, run.scored(request.decoding), item_texts(run, request.data)
+        )
+    ]
+    if not answered:
         raise InputError("no question has the same answers for all of its items")
-    return runs
+    return answered
 
 
-def answers_table(runs: Sequence[RunAnswers], decoding: MetricDecoding = SINGLE) -> Table:
+def answers_table(
+    answered: Sequence[Answered], names: ArmNames, decoding: MetricDecoding = SINGLE
+) -> Table:
     """Lay out precision, recall and F1: one row per answer, and one of macro F1 per question.
 
     Args:
-        runs: one or more.
+        answered: one or more.
+        names: display names of arms.
         decoding: of the answers.
     """
-    several = any(len(run.questions) > 1 for run in runs)
-    rows: list[Row] = []
-    for run in runs:
-        for question in run.questions:
-            keys = (*run.keys, *([_question_cell(question)] if several else []))
-            rows.append(Row((*keys, *_cells(question.answers[0])), rule=bool(rows)))
-            rows += [Row((*keys, *_cells(answer))) for answer in question.answers[1:]]
-            rows.append(Row((*keys, *_macro_cells(question))))
-    named = [*_run_columns(runs), *([_question_column()] if several else [])]
-    return Table(
-        name="answers",
-        title=f"Precision, recall and F1 of every answer{_of_one_question(runs)}",
-        caption=f"Decoding: {decoding_words(decoding)}. Rates in %." if _run_columns(runs) else "",
-        columns=(
-            *named,
+    keys, of_question, caption = _keys(answered, names, decoding)
+    rows = [(one, answer) for one in answered for answer in (*one[1].answers, None)]
+
+    def rate(name: str, title: str) -> ColumnOf[tuple[Answered, AnswerRates | None]]:
+        spec = MetricSpec(name, title, "percent", 1)
+
+        def cell(row: tuple[Answered, AnswerRates | None]) -> Cell:
+            (_, question), answer = row
+            if answer is None and name != "f1":
+                return Cell("")
+            estimate = question.macro_f1 if answer is None else getattr(answer, name)
+            value = value_cell(estimate.value, spec, estimate.reason)
+            return with_interval(value, estimate, spec)
+
+        return metric_column(spec, decoding), cell
+
+    return make_table(
+        "answers",
+        rows,
+        *((head, lambda row, key=key: key(row[0])) for head, key in keys),
+        (
             Column("Answer", "left"),
-            *map(count_column, ("Right", "Given")),
-            *(metric_column(spec, decoding) for spec in _RATES),
+            lambda row: "macro F1" if row[1] is None else _name_cell(row[1].name),
         ),
-        rows=tuple(rows),
+        (count_column("Right"), lambda row: count_cell(row[1].right) if row[1] else ""),
+        (count_column("Given"), lambda row: count_cell(row[1].given) if row[1] else ""),
+        rate("precision", "Precision"),
+        rate("recall", "Recall"),
+        rate("f1", "F1"),
+        rule=lambda row: id(row[0]),
+        title=f"Precision, recall and F1 of every answer{of_question}",
+        caption=f"{caption}Rates in %." if caption else "",
         notes=(_MEANING,),
-        brackets=_BRACKETS if _run_columns(runs) else "",
-        keys=len(named) + 1,
+        brackets=_BRACKETS if caption else "",
+        keys=len(keys) + 1,
     )
 
 
-def _cells(answer: AnswerRates) -> tuple[Cell, ...]:
-    estimates = (answer.precision, answer.recall, answer.f1)
-    return (
-        _name_cell(answer.name),
-        count_cell(answer.right),
-        count_cell(answer.given),
-        *(
-            with_interval(value_cell(rate.value, spec, rate.reason), rate, spec)
-            for rate, spec in zip(estimates, _RATES, strict=True)
-        ),
-    )
-
-
-def _macro_cells(question: QuestionAnswers) -> tuple[Cell, ...]:
-    macro, spec = question.macro_f1, _RATES[-1]
-    cell = with_interval(value_cell(macro.value, spec, macro.reason), macro, spec)
-    return (Cell("macro F1"), *(Cell("") for _ in range(4)), cell)
-
-
-def confusion_table(runs: Sequence[RunAnswers], decoding: MetricDecoding = SINGLE) -> Table:
+def confusion_table(
+    answered: Sequence[Answered], names: ArmNames, decoding: MetricDecoding = SINGLE
+) -> Table:
     """Lay out how often each answer is given where each is right, or the most frequent mistakes.
 
     Args:
-        runs: one or more.
+        answered: one or more.
+        names: display names of arms.
         decoding: of the answers.
     """
-    named = _run_columns(runs)
-    columns, rows, caption = (_matrix if _as_matrix(runs) else _mistakes)(runs)
-    words = f"Decoding: {decoding_words(decoding)}. " if named else ""
-    return Table(
-        name="confusion",
-        title=f"Right answers and given answers{_of_one_question(runs)}",
-        caption=f"{words}{caption}",
-        columns=(*named, *columns),
-        rows=tuple(rows),
-        keys=len(named) + 1,
+    keys, of_question, caption = _keys(answered, names, decoding)
+    runs = {None if run is None else run.label for run, _ in answered}
+    small = all(len(question.answers) <= MOST_ANSWERS for _, question in answered)
+    made = _matrix if small and len(answered) == len(runs) else _mistakes
+    return replace(
+        made(answered, keys, caption), title=f"Right answers and given answers{of_question}"
     )
 
 
-_Layout = tuple[list[Column], list[Row], str]
-
-
-def _matrix(runs: Sequence[RunAnswers]) -> _Layout:
-    answers = runs[0].questions[0].answers
-    columns = [Column("Right", "left")]
+def _matrix(
+    answered: Sequence[Answered], keys: Sequence[ColumnOf[Answered]], caption: str
+) -> Table:
+    answers = answered[0][1].answers
     heads = short_names([answer.name for answer in answers], _LONGEST_HEAD)
-    columns += [
-        Column(head, numbers=(f"given {one_line(answer.name)}",))
-        for head, answer in zip(heads, answers, strict=True)
-    ]
-    rows = []
-    for run in runs:
-        counts = run.questions[0].confusion.tolist()
-        for at, (answer, line) in enumerate(zip(answers, counts, strict=True)):
-            cells = [
-                Cell(f"{count:,}", (count,), tone="strong" if at == column else None)
-                for column, count in enumerate(line)
-            ]
-            rows.append(Row((*run.keys, _name_cell(answer.name), *cells), rule=not at))
-    return columns, rows, "Each row: how often each answer is given where this one is right."
 
+    def count(row: tuple[Answered, int], at: int) -> Cell:
+        (_, question), right = row
+        n = int(question.confusion[right, at])
+        return Cell(f"{n:,}", (n,), tone="strong" if at == right else None)
 
-def _mistakes(runs: Sequence[RunAnswers]) -> _Layout:
-    several = any(len(run.questions) > 1 for run in runs)
-    columns = [_question_column()] if several else []
-    columns += [Column("Right", "left"), Column("Given", "left")]
-    columns += map(count_column, ("Times", "Of"))
-    rows: list[Row] = []
-    for run in runs:
-        for question in run.questions:
-            asked = [_question_cell(question)] if several else []
-            for at, mistake in enumerate(question.mistakes(_MISTAKES)):
-                names, counts = (mistake.right, mistake.given), (mistake.times, mistake.of)
-                cells = (*map(_name_cell, names), *map(count_cell, counts))
-                rows.append(table_row(*run.keys, *asked, *cells, rule=bool(rows) and not at))
-    return columns, rows, f"The {_MISTAKES} most frequent mistakes of each question."
-
-
-def _as_matrix(runs: Sequence[RunAnswers]) -> bool:
-    return all(
-        len(run.questions) == 1 and len(run.questions[0].answers) <= MOST_ANSWERS for run in runs
+    return make_table(
+        "confusion",
+        [(one, right) for one in answered for right in range(len(one[1].answers))],
+        *((head, lambda row, key=key: key(row[0])) for head, key in keys),
+        (Column("Right", "left"), lambda row: _name_cell(row[0][1].answers[row[1]].name)),
+        *(
+            (Column(head, numbers=(f"given {one_line(answer.name)}",)), partial(count, at=at))
+            for at, (head, answer) in enumerate(zip(heads, answers, strict=True))
+        ),
+        rule=lambda row: id(row[0]),
+        caption=f"{caption}Each row: how often each answer is given where this one is right.",
+        keys=len(keys) + 1,
     )
 
 
-def _run_columns(runs: Sequence[RunAnswers]) -> tuple[Column, ...]:
-    return RUN_COLUMNS if runs[0].keys else ()
+def _mistakes(
+    answered: Sequence[Answered], keys: Sequence[ColumnOf[Answered]], caption: str
+) -> Table:
+    return make_table(
+        "confusion",
+        [(one, mistake) for one in answered for mistake in one[1].mistakes(_MISTAKES)],
+        *((head, lambda row, key=key: key(row[0])) for head, key in keys),
+        (Column("Right", "left"), lambda row: _name_cell(row[1].right)),
+        (Column("Given", "left"), lambda row: _name_cell(row[1].given)),
+        (count_column("Times"), lambda row: count_cell(row[1].times)),
+        (count_column("Of"), lambda row: count_cell(row[1].of)),
+        rule=lambda row: id(row[0]),
+        caption=f"{caption}The {_MISTAKES} most frequent mistakes of each question.",
+        keys=len(keys) + 1,
+    )
 
 
-def _of_one_question(runs: Sequence[RunAnswers]) -> str:
-    """Name the question of a table that has no column of questions."""
-    texts = {question.question for run in runs for question in run.questions}
+def _keys(
+    answered: Sequence[Answered], names: ArmNames, decoding: MetricDecoding
+) -> tuple[list[ColumnOf[Answered]], str, str]:
+    """Return the columns that name run and question, the only question, and the decoding of runs.
+
+    A run that is alone has no columns, and its decoding is not named.
+    """
+    keys: list[ColumnOf[Answered]] = []
+    caption = ""
+    if answered[0][0] is not None:
+        (arm, arm_of), (seed, seed_of) = run_columns(names)
+        keys = [
+            (arm, lambda one: arm_of(one[0]) if one[0] else ""),
+            (seed, lambda one: seed_of(one[0]) if one[0] else ""),
+        ]
+        caption = f"Decoding: {decoding_words(decoding)}. "
+    if len(answered) > len({None if run is None else run.label for run, _ in answered}):
+        column = Column("Question", "left", width=0.3, cut=True)
+        keys.append((column, lambda one: one_line(one[1].question) or UNDEFINED))
+    texts = {question.question for _, question in answered}
     text = texts.pop() if len(texts) == 1 else ""
-    return f" ({_short(text, 2 * _LONGEST_NAME)})" if text else ""
-
-
-def _question_column() -> Column:
-    return Column("Question", "left", width=0.3, cut=True)
-
-
-def _question_cell(question: QuestionAnswers) -> Cell:
-    return Cell(one_line(question.question) or UNDEFINED)
+    short = one_line(cut(" ".join(text.split()), 2 * _LONGEST_NAME))
+    return keys, f" ({short})" if text else "", caption
 
 
 def _name_cell(name: str) -> Cell:
     (text,) = short_names([name], _LONGEST_NAME)
     return Cell(text, data=one_line(name))
-
-
-def _short(text: str, longest: int = _LONGEST_NAME) -> str:
-    return one_line(cut(" ".join(text.split()), longest))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, cast
+from typing import Literal
 
 from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
@@ -26,21 +26,9 @@ from pact_eval.evaluation.run_records import NO_TEXTS, ItemTexts
 from pact_eval.evaluation.wrong_items import differing_items
 from pact_eval.numbers import generalisation_text, sample_text, value_text
 from pact_eval.plain_text import one_line, short_names
-from pact_reports.table import (
-    Cell,
-    Column,
-    Legend,
-    Line,
-    Mark,
-    Part,
-    Row,
-    Table,
-    right_columns,
-    table_row,
-)
+from pact_reports.table import Cell, Column, Legend, Line, Part, Table, make_table
 from pact_reports.tables.cells import STANDING_LEGEND, chance_text, mean_cell
 from pact_reports.tables.item_lists import advice_on_texts, differing_parts
-from pact_reports.views.brief import MOST_LINES, Brief, Fact, beside, data_fact, worst_tone
 from pact_reports.views.comparison import (
     NO_LEGEND,
     UNITS_AND_NOISE,
@@ -55,9 +43,17 @@ from pact_reports.views.comparison import (
     shown_text,
     unusual_decoding,
 )
-from pact_reports.views.presenter import Presenter
+from pact_reports.views.presenter import (
+    MOST_LINES,
+    Brief,
+    Fact,
+    Presenter,
+    beside,
+    data_fact,
+    worst_tone,
+)
 from pact_reports.views.report import has_row, titled
-from pact_reports.writers.json import attributes, to_json
+from pact_reports.writers.json import attributes, members
 
 
 def present_arms(
@@ -77,9 +73,16 @@ def present_arms(
     """
 
     def listed() -> Iterator[Part]:
-        for pair in experiment.comparisons.of_arms.pairs if items else ():
-            yield from _differing(experiment, pair, texts, items, names)
-        yield from advice_on_texts(known=bool(texts.records)) if items else ()
+        if not items:
+            return
+        views = experiment.runs[0].predictions
+        for pair in experiment.comparisons.of_arms.pairs:
+            for seed, comparison in pair.seeds.items():
+                shown = differing_items(comparison.differing, views, texts, items)
+                where = "No seed: " if seed is None else f"Seed {seed}: "
+                called = (names.arm(pair.a), names.arm(pair.b))
+                yield from differing_parts(comparison, shown, called, where)
+        yield from advice_on_texts(known=bool(texts.records))
 
     return replace(
         present_compared(
@@ -96,29 +99,24 @@ def present_arms(
 
 def _json(comparison: ArmsComparison, names: ArmNames) -> dict[str, Json]:
     """Return arms by name, with `arm_name` next to the key `name`, and their pairs."""
-    values = cast("dict[str, Json]", to_json(comparison))
-    return values | {"arms": [_arm(arm, names) for arm in comparison.arms]}
 
+    def summary(value: ArmSummary, metric: str) -> Json:
+        chance = attributes(value, "chance") if find_metric(metric).noise_floor else {}
+        values = attributes(value, "mean", "deviation", "reason", "standing")
+        return values | {"n": len(value.runs)} | chance
 
-def _arm(arm: Arm, names: ArmNames) -> Json:
-    return {
-        "name": arm.name,
-        "arm_name": names.arm(arm.name),
-        "seeds": [*arm.seeds],
-        "summaries": {
-            group: {metric: _summary(summary, metric) for metric, summary in summaries.items()}
-            for group, summaries in arm.summaries.items()
-        },
-    }
-
-
-def _summary(summary: ArmSummary, metric: str) -> Json:
-    values = attributes(summary, "mean", "deviation", "reason", "standing")
-    chance = attributes(summary, "chance") if find_metric(metric).noise_floor else {}
-    return {**values, "n": len(summary.runs), **chance}
-
-
-_WORST: Final = "; order, probabilities: worst run"
+    arms: list[Json] = [
+        {
+            **attributes(arm, "name", "seeds"),
+            "arm_name": names.arm(arm.name),
+            "summaries": {
+                group: {metric: summary(value, metric) for metric, value in of_group.items()}
+                for group, of_group in arm.summaries.items()
+            },
+        }
+        for arm in comparison.arms
+    ]
+    return members(comparison) | {"arms": arms}
 
 
 def _brief(experiment: Experiment, names: ArmNames, *, items: bool) -> Brief:
@@ -179,8 +177,8 @@ def _shared_seeds(conclusions: Sequence[BetterConclusion], arms: Sequence[ArmCon
         return ""
     shared = f"{' or '.join(map(str, counts))} shared"
     tested = f"; tested for {', or '.join(scopes)}" if scopes else ""
-    shown = "" if all(len(arm.seeds) == 1 for arm in arms) else _WORST
-    return f"{shared}{tested}{shown}"
+    several = any(len(arm.seeds) > 1 for arm in arms)
+    return f"{shared}{tested}{'; order, probabilities: worst run' if several else ''}"
 
 
 def _sample(experiment: Experiment) -> str:
@@ -202,149 +200,126 @@ def _brief_table(
         "accuracy": [_mean(arm) for arm in arms],
     }
     called = [names.arm(arm.arm) for arm in arms]
-    words = ((arm.order, arm.probabilities) for arm in arms)
+    words = [(arm.order, arm.probabilities) for arm in arms]
     return claims_table("arm", called, facts, conclusions, words)
 
 
-def arms_parts(comparison: ArmsComparison, names: ArmNames = KEYS) -> tuple[Part, ...]:
+def arms_parts(comparison: ArmsComparison, names: ArmNames = KEYS) -> Iterator[Part]:
     """Lay out arms over seeds.
 
     Args:
         comparison: the arms.
         names: display names of arms.
 
-    Returns:
+    Yields:
         Means and deviations, with the best arm of each metric or those that are tied; then the
         first arm against each of the others, over seeds and families; what the marks mean. These
         tables have the same rows: every metric of all items, then accuracy by group.
     """
-    pairs = [pair for pair in comparison.pairs if pair.seeds]
-    parts: list[Part] = [_arms_table(comparison, names)]
-    for pair in pairs:
-        a, b = names.arm(pair.a), names.arm(pair.b)
-        parts.append(Line(one_line(f"A = {a}, B = {b}; {_signs(len(pair.seeds))}"), "strong"))
-        parts.append(_arm_differences_table(comparison, pair, f"{a} - {b}"))
-    notes = (str(named(note, names)) for note in comparison.notes)
-    parts += [Line(f"Note: {note}", "caution") for note in notes]
-    tests = (pair.differences["all"]["accuracy"].evidence.tests for pair in pairs)
-    how = f"p at most 0.05{adjusted_text(max(tests, default=0))}"
-    marks: tuple[tuple[Mark, str], ...] = (
-        ("significant", f"the difference is shown ({how})"),
-        *STANDING_LEGEND,
-    )
-    return (*parts, Legend(marks, UNITS_AND_NOISE))
+    rows = _rows(comparison)
+    yield _arms_table(comparison, rows, names)
+    tests = 0
+    for pair in comparison.pairs:
+        if not pair.seeds:
+            continue
+        tests = max(tests, pair.differences["all"]["accuracy"].evidence.tests)
+        a, b, seeds = names.arm(pair.a), names.arm(pair.b), len(pair.seeds)
+        signs = "one seed has nothing to agree with."
+        if seeds > 1:
+            chance = f"{seeds} seeds do so one time in {2 ** (seeds - 1):,} by chance"
+            signs = f"= marks one sign at every seed ({chance})."
+        yield Line(one_line(f"A = {a}, B = {b}; {signs}"), "strong")
+        yield _arm_differences_table(pair, rows, f"{a} - {b}")
+    for note in comparison.notes:
+        yield Line(f"Note: {named(note, names)}", "caution")
+    shown = f"the difference is shown (p at most 0.05{adjusted_text(tests)})"
+    yield Legend((("significant", shown), *STANDING_LEGEND), UNITS_AND_NOISE)
 
 
-def _rows(
-    comparison: ArmsComparison, cells: Callable[[str, MetricSpec], Iterable[Cell]]
-) -> tuple[Row, ...]:
-    """Return a row per metric of all items, and below a rule one of accuracy per group.
+_Row = tuple[str, MetricSpec]
+"""Name of a group, and a metric."""
 
-    Args:
-        comparison: the arms.
-        cells: makes those of a group and a metric.
-    """
+
+def _rows(comparison: ArmsComparison) -> list[_Row]:
+    """Return every metric of all items, then accuracy by group."""
     summaries = [arm.summaries["all"] for arm in comparison.arms]
-    specs = [
-        spec
+    rows = [
+        ("all", spec)
         for spec in map(metric_spec, summaries[0])
         if has_row(spec, [of_arm[spec.name].mean for of_arm in summaries])
     ]
-    accuracy = metric_spec("accuracy")
-    rows = [table_row(titled(spec), *cells("all", spec)) for spec in specs]
-    rows += [
-        table_row(f"{titled(accuracy)}, {group}", *cells(group, accuracy), rule=not at)
-        for at, group in enumerate(comparison.groups[1:])
-    ]
-    return tuple(rows)
+    return rows + [(group, metric_spec("accuracy")) for group in comparison.groups[1:]]
 
 
-def _differing(
-    experiment: Experiment, pair: ArmPair, texts: ItemTexts, items: int, names: ArmNames
-) -> Iterator[Part]:
-    """List the items that only one of two arms answers correctly, by seed."""
-    arm_names, views = (names.arm(pair.a), names.arm(pair.b)), experiment.runs[0].predictions
-    for seed, comparison in pair.seeds.items():
-        listed = differing_items(comparison.differing, views, texts, items)
-        where = f"{_seed(seed).capitalize()}: "
-        yield from differing_parts(comparison, listed, arm_names, where)
+def _row_title(row: _Row) -> str:
+    group, spec = row
+    return titled(spec) if group == "all" else f"{titled(spec)}, {group}"
 
 
-def _arms_table(comparison: ArmsComparison, names: ArmNames) -> Table:
-    columns = [Column(names.arm(arm.name), "left", below=_seeds(arm)) for arm in comparison.arms]
-    return Table(
-        name="arms",
-        title="Arms",
-        caption="Mean over seeds ± sample standard deviation. "
-        + generalisation_text(comparison.unit),
-        columns=(Column("", "left"), *columns),
-        rows=_rows(comparison, partial(_summary_cells, comparison)),
-        legend=NO_LEGEND,
-        keys=1,
-    )
+def _arms_table(comparison: ArmsComparison, rows: Sequence[_Row], names: ArmNames) -> Table:
+    def column(arm: Arm) -> Column:
+        seeds = f"seed{'s' if len(arm.seeds) > 1 else ''} {', '.join(map(str, arm.seeds))}"
+        below = "no seed" if arm.seeds == (None,) else seeds
+        return Column(names.arm(arm.name), "left", below=below)
 
-
-def _summary_cells(comparison: ArmsComparison, group: str, spec: MetricSpec) -> Iterator[Cell]:
-    for arm in comparison.arms:
+    def cell(row: _Row, arm: Arm) -> Cell:
+        group, spec = row
         summary = arm.summaries[group][spec.name]
         text = value_text(summary.mean, spec.unit)
         if not math.isnan(summary.deviation):
             text += f" ± {value_text(summary.deviation, spec.unit).lstrip('+')}"
         why = None if math.isfinite(summary.mean) else summary.reason
         below = "" if summary.chance is None else chance_text(summary.chance)
-        yield Cell(text, mark=summary.standing, reason=why, below=below)
+        return Cell(text, mark=summary.standing, reason=why, below=below)
+
+    return make_table(
+        "arms",
+        rows,
+        (Column("", "left"), _row_title),
+        *((column(arm), partial(cell, arm=arm)) for arm in comparison.arms),
+        rule=lambda row: row[0] == "all",
+        title="Arms",
+        caption="Mean over seeds ± sample standard deviation. "
+        + generalisation_text(comparison.unit),
+        legend=NO_LEGEND,
+        keys=1,
+    )
 
 
-def _arm_differences_table(comparison: ArmsComparison, pair: ArmPair, named: str) -> Table:
+def _arm_differences_table(pair: ArmPair, rows: Sequence[_Row], called: str) -> Table:
     """Lay out the differences over all seeds.
 
     Args:
-        comparison: the arms.
-        pair: two of them.
-        named: the difference by the names of the arms.
+        pair: two arms.
+        rows: groups and metrics.
+        called: the difference by the names of the arms.
     """
+
+    def difference(row: _Row) -> ArmDifference:
+        return pair.differences[row[0]][row[1].name]
+
+    def interval(row: _Row, name: Literal["difference", "new_seeds"]) -> Cell:
+        """Return one of the intervals; the mark is on that which decides."""
+        of_row = difference(row)
+        estimate = getattr(of_row, name)
+        marked = of_row.marked and estimate is of_row.tested
+        return marked_difference(estimate, of_row.spec, marked=marked)
+
     seeds = len(pair.seeds)
-    return Table(
-        name="arm-differences",
-        title=f"{named}: one difference over {'one seed' if seeds == 1 else f'{seeds} seeds'}",
+    return make_table(
+        "arm-differences",
+        rows,
+        (Column("A - B", "left"), _row_title),
+        ("new families, same seeds", partial(interval, name="difference")),
+        ("new families and new seeds", partial(interval, name="new_seeds")),
+        ("p", lambda row: p_value_or_dash(difference(row).evidence.deciding)),
+        (Column("same sign", "left"), lambda row: "=" if difference(row).sign.same else ""),
+        rule=lambda row: row[0] == "all",
+        title=f"{called}: one difference over {'one seed' if seeds == 1 else f'{seeds} seeds'}",
         caption=(
             "Mean over shared seeds. The first interval holds these seeds fixed: it is for new "
             "families. The second is for new families and new seeds. Marks and p-values: "
             f"{pair.differences['all']['accuracy'].generalises_to}."
         ),
-        columns=(
-            Column("A - B", "left"),
-            *right_columns("new families, same seeds", "new families and new seeds", "p"),
-            Column("same sign", "left"),
-        ),
-        rows=_rows(
-            comparison, lambda group, spec: _difference_cells(pair.differences[group][spec.name])
-        ),
         legend=NO_LEGEND,
     )
-
-
-def _difference_cells(difference: ArmDifference) -> Iterator[Cell]:
-    """Yield the cells of a difference between arms; the mark is on the interval behind it."""
-    for estimate in (difference.difference, difference.new_seeds):
-        marked = difference.marked and estimate is difference.tested
-        yield marked_difference(estimate, difference.spec, marked=marked)
-    yield Cell(p_value_or_dash(difference.evidence.deciding))
-    yield Cell("=" if difference.sign.same else "")
-
-
-def _signs(seeds: int) -> str:
-    if seeds < 2:
-        return "one seed has nothing to agree with."
-    chance = f"{seeds} seeds do so one time in {2 ** (seeds - 1):,} by chance"
-    return f"= marks one sign at every seed ({chance})."
-
-
-def _seeds(arm: Arm) -> str:
-    if arm.seeds == (None,):
-        return "no seed"
-    return f"seed{'s' if len(arm.seeds) > 1 else ''} {', '.join(map(str, arm.seeds))}"
-
-
-def _seed(seed: int | None) -> str:
-    return "no seed" if seed is None else f"seed {seed}"

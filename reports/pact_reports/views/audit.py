@@ -40,13 +40,12 @@ from pact_reports.table import (
     Part,
     Table,
     Tone,
-    columns_and_rows,
+    make_table,
     table_row,
 )
 from pact_reports.tables.cells import estimate_cell, leak_lines
-from pact_reports.views.brief import Brief, Fact
 from pact_reports.views.datasets import files_table, labelled_json, labelled_remarks
-from pact_reports.views.presenter import Presenter
+from pact_reports.views.presenter import Brief, Fact, Presenter
 from pact_reports.writers.json import attributes, checks_json, conclusion_json, file_json, to_json
 
 _SETTINGS: Final = ("only", "max_edit_words", "near_duplicate", "keep", "k", "seed")
@@ -205,16 +204,17 @@ def _data_tables(audit: DataAudit, fail_on: Severity) -> Iterator[Part]:
         if isinstance(check.measured, Balance):
             yield _balance_table(check.measured)
         elif isinstance(check.measured, Shortcuts):
-            layout = columns_and_rows(
+            yield make_table(
+                "shortcuts",
                 check.measured.probes,
                 (Column("text", "left"), lambda probe: probe.view),
                 ("accuracy", lambda probe: value_text(probe.accuracy.value, "percent")),
                 ("baseline", lambda probe: value_text(probe.baseline, "percent")),
                 ("ceiling", lambda probe: value_text(probe.ceiling, "percent")),
                 ("normalised gain", _gain_cell),
+                title="Shortcuts: what a bag of words predicts",
+                caption="Normalised gain: 0 is the baseline, 100 the ceiling.",
             )
-            caption = "Normalised gain: 0 is the baseline, 100 the ceiling."
-            yield Table("shortcuts", "Shortcuts: what a bag of words predicts", caption, *layout)
     yield checks_table(audit.checks, fail_on=fail_on)
 
 
@@ -306,14 +306,14 @@ def checks_table(checks: Sequence[CheckResult], *, fail_on: Severity) -> Table:
         n = check.count(severity)
         return Cell(f"{n:,}" if n else "", tone=_TONE[severity])
 
-    layout = columns_and_rows(
+    return make_table(
+        "checks",
         checks,
         (Column("check", "left"), lambda check: check.check),
         (Column("result", "left"), result),
         *((f"{severity}s", partial(number, severity=severity)) for severity in SEVERITIES),
         (Column("scope and measurements", "left", width=0.5), lambda check: check.basis),
     )
-    return Table("checks", "", "", *layout)
 
 
 def adapter_parts(
@@ -337,13 +337,14 @@ def adapter_parts(
         parts += leak_lines(leak_of(audit.leaks))
         parts += [Line(one_line(str(audit.folder)), "strong"), Line("\n".join(facts))]
         if comparison is None:
-            layout = columns_and_rows(
+            files = make_table(
+                "files",
                 audit.facts.files,
                 (Column("file", "left"), lambda file: file.name),
                 ("bytes", lambda file: "" if file.size_bytes is None else f"{file.size_bytes:,}"),
                 (Column("SHA-256", "left"), lambda file: file.sha256 or "not opened"),
             )
-            parts.append(Table("files", "", "", *layout))
+            parts.append(files)
         parts += findings(audit.checks)
         parts.append(checks_table(audit.checks, fail_on=fail_on))
         parts.append(Line(verdict(audit, fail_on), "strong"))
@@ -388,7 +389,7 @@ def _differences(comparison: AdapterComparison, audits: Sequence[AdapterAudit]) 
         values = ("(none)" if value is None else value for value in (row.left, row.right))
         rows.append(table_row(name, *(_short(value, limit) for value in values)))
     folders = (Column(str(audit.folder), "left", width=0.4) for audit in audits)
-    return Table("differences", "", "", (Column("differs", "left"), *folders), tuple(rows))
+    return Table("differences", columns=(Column("differs", "left"), *folders), rows=tuple(rows))
 
 
 def _short(value: str, limit: int) -> str:

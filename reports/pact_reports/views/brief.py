@@ -1,14 +1,12 @@
-"""First screens, printed without `--full`: twelve lines, if findings leave room."""
+"""The first screen of a report on a run: twelve lines, if findings leave room."""
 
 from __future__ import annotations
 
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
-from pact_eval.errors import counted
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak, leak_prefix
@@ -26,18 +24,8 @@ from pact_eval.evaluation.registry import ABLATED_CONFIDENCE, ABLATED_GAP, ANSWE
 from pact_eval.evaluation.report import DecodedRates, Evaluation
 from pact_eval.numbers import interval_text, rate_text, sample_text, value_text, views_words
 from pact_eval.plain_text import one_line, short_names
-from pact_eval.results import Note
 from pact_eval.stats.estimate import Estimate
-from pact_reports.table import Cell, Column, Line, Part, Table, Tone, table_row
-from pact_reports.writers.terminal import to_text
-
-MOST_LINES: Final = 12
-"""Lines of a brief output at `COLUMNS` columns; notes that do not fit are counted."""
-
-MOST_WITH_A_NOTE: Final = 16
-"""So many lines it may have if it has one note, which is shown instead of counted."""
-
-COLUMNS: Final = 100
+from pact_reports.views.presenter import Brief, Fact, data_fact, tone_of
 
 _CALIBRATION: Final = {
     "raw": None,
@@ -46,112 +34,6 @@ _CALIBRATION: Final = {
 }
 _QUESTIONS: Final = (*("where", "probabilities", "order", "data", "acting", "better"),)
 """The order in which facts answer questions: the model, then what its numbers rest on."""
-
-
-@dataclass(frozen=True)
-class Fact:
-    """A line below the answer.
-
-    Attributes:
-        name: what it is about.
-        text: what is said of it; without one, there is no line.
-        tone: of the text.
-        spare: whether `--full` alone shows it if there is no room.
-    """
-
-    name: str
-    text: str
-    tone: Tone | None = None
-    spare: bool = False
-
-
-@dataclass(frozen=True)
-class Brief:
-    """What a first screen has below the answer.
-
-    Attributes:
-        facts: one line each; spare ones only if they fit.
-        notes: on the numbers; those that fit are shown. Notes without a short text are next to the
-            metrics that they are about, with `--full`.
-        more: how to see more, if no note is left out.
-        cautions: directly below the answer.
-        tables: before the facts.
-        lines: after the facts.
-        most: number of lines that all of it may take, with the answer.
-    """
-
-    facts: Sequence[Fact] = ()
-    notes: Sequence[Note] = ()
-    more: str = "All numbers: --full."
-    cautions: Sequence[Line] = ()
-    tables: Sequence[Table] = ()
-    lines: Sequence[Line] = ()
-    most: int = MOST_LINES
-
-    @property
-    def everything(self) -> tuple[Part, ...]:
-        """All facts, for an output that has the tables too."""
-        return (*self.cautions, *self.tables, facts_table(self.facts), *self.lines)
-
-    def parts(self, answer: Sequence[Line]) -> tuple[Part, ...]:
-        """Return an answer, the facts and notes that there is room for, and the last line."""
-        notes = [note.short for note in self.notes if note.short]
-        facts = [fact for fact in self.facts if fact.text]
-        shown = [*notes]
-        while True:
-            parts = (*answer, *self._with(facts, shown, len(notes)))
-            spare = [fact for fact in facts if fact.spare]
-            if line_count(parts) <= self.most or not (shown or spare):
-                break
-            if shown:
-                shown.pop()
-            else:
-                facts.remove(spare[-1])
-        with_note = (*answer, *self._with(facts, notes, len(notes)))
-        alone = len(notes) == 1 and line_count(with_note) <= MOST_WITH_A_NOTE
-        return with_note if alone else parts
-
-    def _with(self, facts: Sequence[Fact], notes: Sequence[str], of: int) -> tuple[Part, ...]:
-        """Lay out facts and the first of some notes; the last line counts the others."""
-        facts = [*facts, *(Fact("note", note, "caution") for note in notes)]
-        left = of - len(notes)
-        more = self.more
-        if left:
-            hidden = counted(left, "more note" if notes else "note")
-            more = more.replace("All metrics", f"{hidden} and all metrics", 1)
-        return (*replace(self, facts=facts).everything, Line(more, "faint"))
-
-
-def line_count(parts: Iterable[Part]) -> int:
-    """Count the lines of a first screen of `COLUMNS` columns."""
-    return to_text(*parts, width=COLUMNS).count("\n")
-
-
-def facts_table(facts: Sequence[Fact]) -> Table:
-    """Lay out facts with a text as lines, their names in a column."""
-    rows = (table_row(fact.name, Cell(fact.text, tone=fact.tone)) for fact in facts if fact.text)
-    return Table(
-        name="answer",
-        columns=(Column("", "left"), Column("", "left", width=0.8)),
-        rows=tuple(rows),
-        bare=True,
-    )
-
-
-def tone_of(conclusion: Conclusion) -> Tone | None:
-    """Return the colour of bad news; other news has none."""
-    return "bad" if conclusion.tone == "bad" else None
-
-
-def worst_tone(conclusions: Sequence[Conclusion]) -> Tone | None:
-    """Return the colour of a line on several runs: that of bad news if any of them is."""
-    return next((tone for conclusion in conclusions if (tone := tone_of(conclusion))), None)
-
-
-def data_fact(conclusion: DataConclusion) -> Fact:
-    """Say whether the data is sound; of a leak, the first line says it, and there is no other."""
-    text = "" if conclusion.status == "leak" else conclusion.line
-    return Fact("data", text, tone_of(conclusion))
 
 
 def brief_report(report: RunReport, names: ArmNames = KEYS, read: str = "") -> Brief:
@@ -305,21 +187,6 @@ def report_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
     else:
         listed = f", and {news[0]}" if news else ""
     return f"{leak_prefix(leak)}{name} answers {accuracy}{of_them} right{listed}."
-
-
-def beside(names: Sequence[str], marks: Sequence[str]) -> str:
-    """Write what is said of several runs, each once.
-
-    Example:
-        >>> beside(["a", "b"], ["FOLLOWS THE LETTER A", "stable (0.0% of answers change)"])
-        'a FOLLOWS THE LETTER A; b: stable (0.0% of answers change)'
-        >>> beside(["a", "b"], ["no error shown", "no error shown"])
-        'both: no error shown'
-    """
-    if len(marks) > 1 and len(set(marks)) == 1:
-        return f"{'both' if len(marks) == 2 else 'all'}: {marks[0]}"
-    pairs = zip(names, marks, strict=True)
-    return "; ".join(f"{name}{' ' if mark[0].isupper() else ': '}{mark}" for name, mark in pairs)
 
 
 def not_known_text(conclusions: Sequence[Conclusion]) -> str:

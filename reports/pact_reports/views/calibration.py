@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from pact_eval._json import Json
 from pact_eval.calibration.effect import CalibrationEffect, GroupEffect
@@ -13,16 +14,13 @@ from pact_eval.calibration.fitting import CalibratorFit
 from pact_eval.calibration.portable import PortableCalibration
 from pact_eval.calibration.runs import FittedRun
 from pact_eval.calibration.selection import ModeChoice
-from pact_eval.calibration.temperatures import TemperatureSummary
 from pact_eval.calibration.uncertainty import CONDITION_LIMIT, Parameter, Wald
 from pact_eval.numbers import UNDEFINED, Unit, sample_text, value_text
 from pact_eval.plain_text import one_line
 from pact_eval.runs.places import shown
-from pact_eval.stats.estimate import Estimate
-from pact_reports.table import Cell, Column, Line, Part, Table, columns_and_rows
-from pact_reports.views.brief import Brief, Fact
-from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import attributes, note_json, to_json, warnings_json
+from pact_reports.table import Cell, Column, Line, Part, make_table
+from pact_reports.views.presenter import Brief, Fact, Presenter
+from pact_reports.writers.json import attributes, to_json, warnings_json
 
 
 def present_fitted_run(
@@ -38,45 +36,36 @@ def present_fitted_run(
         exported: file of the temperatures for transformers, and these temperatures.
     """
     sentences = [] if exported is None else [*exported[1].sentences(served=fitted.served)]
-    lines = [fitted.answer]
-    if not fitted.helps:
-        lines = [f"{fitted.answer} {_FORCED if written else _NOT_WRITTEN}"]
+    forced = "Written by --force." if written else "Nothing is written; --force writes."
+    line = fitted.answer if fitted.helps else f"{fitted.answer} {forced}"
+    shown_better, paths = fitted.left_out, [*map(str, written)]
 
     def as_json() -> dict[str, Json]:
-        paths: list[Json] = [str(path) for path in written]
         values: dict[str, Json] = {
             "calibration": paths[0] if paths else None,
-            "copies": paths[1:],
-            "helps": None if fitted.left_out is None else fitted.helps,
-            "shown": None if fitted.left_out is None else fitted.left_out.shown,
+            "copies": [*paths[1:]],
+            "helps": None if shown_better is None else fitted.helps,
+            "shown": None if shown_better is None else shown_better.shown,
             "answer": {
-                "helps": lines[0],
+                "helps": line,
                 **{shown(folder): text for folder, text in _answers(fitted).items()},
             },
             "result": _json(fitted),
         }
-        if exported is None:
-            return values
-        file, portable = exported
-        return values | {
-            "exported": {
-                "file": str(file),
-                "portable": to_json(portable),
-                "sentences": [*sentences],
-            }
-        }
+        if exported is not None:
+            file, portable = str(exported[0]), to_json(exported[1])
+            values["exported"] = {"file": file, "portable": portable, "sentences": [*sentences]}
+        return values
 
     return Presenter(
         first=lambda: Brief([*_facts(fitted, sentences)]),
-        tables=lambda: fitted_parts(fitted, fitted.folder),
+        tables=lambda: fitted_parts(fitted),
         to_json=as_json,
         warnings=[*map(str, fitted.warnings)],
-        headline=lambda: lines,
+        headline=lambda: [line],
     )
 
 
-_FORCED: Final = "Written by --force."
-_NOT_WRITTEN: Final = "Nothing is written; --force writes."
 _MOST_RUNS: Final = 3
 """Runs of a first screen; the tables have all."""
 
@@ -89,23 +78,26 @@ def _answers(fitted: FittedRun) -> dict[Path, str]:
 
 def _facts(fitted: FittedRun, exported: Sequence[str]) -> Iterator[Fact]:
     """Yield the first screen on a fit, below the answer."""
-    fit, effect = fitted.fit, fitted.effects[fitted.folder]
+    fit, effect, answers = fitted.fit, fitted.effects[fitted.folder], _answers(fitted)
+
+    def title(folder: Path) -> str:
+        return one_line(fitted.titles.get(folder, shown(folder)))
+
+    def first_of(notes: Iterable[str]) -> str:
+        first, *more = [*notes] or [""]
+        return f"{first}; {len(more):,} more" if more else first
+
     yield Fact("temperature", fit.text)
-    title = one_line(fitted.titles.get(fitted.folder, shown(fitted.folder)))
     decoding = "" if effect.decoding != "ensemble" else ", all prompts of an item together"
-    yield Fact("fitted on", f"{title}: {sample_text(fit.items, fit.families)}{decoding}")
-    answers = _answers(fitted)
+    sample = sample_text(fit.items, fit.families)
+    yield Fact("fitted on", f"{title(fitted.folder)}: {sample}{decoding}")
     for folder, text in [*answers.items()][:_MOST_RUNS]:
-        yield Fact(one_line(fitted.titles.get(folder, shown(folder))), text)
+        yield Fact(title(folder), text)
     if len(answers) > _MOST_RUNS:
         yield Fact("...", f"{len(answers) - _MOST_RUNS:,} more runs")
-    worse = [str(note) for effect in fitted.effects.values() for note in effect.warnings]
-    if worse:
-        more = f"; {len(worse) - 1:,} more" if len(worse) > 1 else ""
-        yield Fact("worse", f"{worse[0]}{more}", "caution")
-    notes = dict.fromkeys([*fit.notes, *map(str, effect.notes)])
-    more = f"; {len(notes) - 1:,} more" if len(notes) > 1 else ""
-    yield Fact("note", f"{next(iter(notes))}{more}" if notes else "", "caution")
+    worse = (str(note) for effect in fitted.effects.values() for note in effect.warnings)
+    yield Fact("worse", first_of(worse), "caution")
+    yield Fact("note", first_of(dict.fromkeys([*fit.notes, *map(str, effect.notes)])), "caution")
     yield Fact("exported", " ".join(exported))
 
 
@@ -118,34 +110,30 @@ def _json(fitted: FittedRun) -> Json:
         "folder": shown(fitted.folder),
         **attributes(fitted, "calibrator", "choice", "left_out", "fit"),
         "effects": {
-            shown(folder): {
-                "decoding": effect.decoding,
-                "groups": to_json(effect.groups),
-                "warnings": [note_json(note) for note in effect.warnings],
-                "notes": [note_json(note) for note in effect.notes],
-            }
+            shown(folder): attributes(effect, "decoding", "groups", "warnings", "notes")
             for folder, effect in fitted.effects.items()
         },
         "warnings": warnings_json(fitted.warnings),
     }
 
 
-def fitted_parts(fitted: FittedRun, run: Path) -> list[Part]:
+def fitted_parts(fitted: FittedRun) -> Iterator[Part]:
     """Lay out a fit on a run: choice of its form, the fit, and its effect on runs."""
-    parts = [] if fitted.choice is None else [*choice_parts(fitted.choice)]
-    parts += fit_parts(fitted.fit)
-    for name, effect in fitted.effects.items():
-        named = fitted.titles.get(name, str(name))
-        title = f"fit split: {named}" if name == run else named
-        parts += effect_parts(title, effect)
-    return parts
+    if fitted.choice is not None:
+        yield from choice_parts(fitted.choice)
+    yield from fit_parts(fitted.fit)
+    for folder, effect in fitted.effects.items():
+        named = fitted.titles.get(folder, str(folder))
+        title = f"fit split: {named}" if folder == fitted.folder else named
+        yield from effect_parts(title, effect)
 
 
-def choice_parts(choice: ModeChoice) -> tuple[Part, ...]:
+def choice_parts(choice: ModeChoice) -> Iterator[Part]:
     """Lay out the choice of a form: NLL on source families that were left out."""
-    parts: list[Part] = []
     if choice.candidates:
-        layout = columns_and_rows(
+        unit = "source families" if choice.nll is None else choice.nll.unit
+        yield make_table(
+            "choice",
             choice.candidates,
             (Column("form", "left"), lambda form: form.mode or "T = 1"),
             ("ridge", lambda form: f"{form.ridge:g}" if form.mode == "contextual" else ""),
@@ -153,105 +141,94 @@ def choice_parts(choice: ModeChoice) -> tuple[Part, ...]:
             ("NLL", lambda form: f"{form.nll:.4f}"),
             ("above the best", lambda form: f"{form.excess:+.4f}"),
             ("standard error", lambda form: _number(form.standard_error, 4)),
+            title=f"NLL on {unit} left out ({choice.folds} folds)",
         )
-        unit = "source families" if choice.nll is None else choice.nll.unit
-        title = f"NLL on {unit} left out ({choice.folds} folds)"
-        parts.append(Table("choice", title, "", *layout))
-    return (*parts, *(Line(sentence) for sentence in (choice.why, *choice.left_out)))
+    yield from (Line(sentence) for sentence in (choice.why, *choice.left_out))
 
 
-def fit_parts(fit: CalibratorFit) -> tuple[Part, ...]:
+def fit_parts(fit: CalibratorFit) -> Iterator[Part]:
     """Lay out a fit: its temperature, its parameters with standard errors, and notes."""
     weights = () if fit.calibrator.mode == "per-question" else fit.parameters
-    layout = columns_and_rows(
+
+    def wald(parameter: Parameter, name: Literal["by_family", "independent"]) -> str:
+        found: Wald = getattr(parameter, name)
+        if math.isnan(found.low):
+            return UNDEFINED
+        return f"[{found.low:.3f}, {found.high:.3f}] (se {found.standard_error:.3f})"
+
+    def state(parameter: Parameter) -> str:
+        if parameter.at_bound:
+            return "at its bound"
+        return "" if parameter.identified else "not identified"
+
+    notes = []
+    if len(fit.parameters) > len(fit.levels):  # it has slopes
+        number = fit.condition_number
+        text = "∞" if math.isinf(number) else UNDEFINED if math.isnan(number) else f"{number:,.1f}"
+        limit = f"above {CONDITION_LIMIT:,.0f} the slopes cannot be distinguished"
+        notes = [f"Condition number of the information: {text} ({limit})."]
+    yield Line(
+        f"NLL {fit.nll_before:.4f} -> {fit.nll_after:.4f} on the items of the fit.", "strong"
+    )
+    yield make_table(
+        "fit",
         (*fit.levels, *weights),
         (Column("parameter", "left"), lambda parameter: parameter.name),
         ("value", lambda parameter: f"{parameter.value:.3f}"),
-        ("by family", lambda parameter: _wald(parameter.by_family)),
-        ("if items were independent", lambda parameter: _wald(parameter.independent)),
-        ("", _state),
+        ("by family", partial(wald, name="by_family")),
+        ("if items were independent", partial(wald, name="independent")),
+        ("", state),
+        title="95% intervals",
+        notes=tuple(notes),
     )
-    slopes = len(fit.parameters) > len(fit.levels)
-    condition = f"Condition number of the information: {_condition(fit.condition_number)}."
-    reasons = [
-        f"{parameter.name}: {parameter.reason}"
-        for parameter in fit.unidentified
-        if parameter.reason
-    ]
-    return (
-        Line(f"NLL {fit.nll_before:.4f} -> {fit.nll_after:.4f} on the items of the fit.", "strong"),
-        Table("fit", "95% intervals", "", *layout, notes=(condition,) if slopes else ()),
-        *(Line(f"Note: {note}", "caution") for note in dict.fromkeys([*fit.notes, *reasons])),
-    )
+    unknown = [f"{one.name}: {one.reason}" for one in fit.unidentified if one.reason]
+    yield from (Line(f"Note: {note}", "caution") for note in dict.fromkeys([*fit.notes, *unknown]))
 
 
-def effect_parts(name: str, effect: CalibrationEffect) -> tuple[Part, ...]:
+def effect_parts(name: str, effect: CalibrationEffect) -> Iterator[Part]:
     """Lay out a run before and after calibration, with a warning for every score that got worse.
 
     Args:
         name: what the run is called.
         effect: what was measured.
     """
-    layout = columns_and_rows(
+
+    def temperature(group: GroupEffect) -> str:
+        t = group.temperature
+        mean, low, high = (_number(x, 2) for x in (t.mean, t.low, t.high))
+        return mean if low == high else f"{mean} ({low} to {high})"
+
+    def from_to(group: GroupEffect, score: str, unit: Unit) -> str:
+        sides = (group.before, group.after)
+        return " -> ".join(value_text(getattr(scores, score), unit) for scores in sides)
+
+    def ece(group: GroupEffect) -> Cell:
+        noise = from_to(group, "ece_floor", "percent")
+        return Cell(from_to(group, "ece", "percent"), below=f"noise {noise}")
+
+    def change(group: GroupEffect) -> Cell:
+        """Write the paired change of NLL, a proper score."""
+        nll = group.changes["nll_nats"]
+        value = UNDEFINED if math.isnan(nll.value) else f"{nll.value:+.3f}"
+        ends = "" if math.isnan(nll.low) else f" [{nll.low:+.3f}, {nll.high:+.3f}]"
+        return Cell(value + ends, reason=nll.reason)
+
+    yield make_table(
+        "effect",
         effect.groups,
         (Column("before -> after", "left"), lambda group: group.name),
-        ("items", lambda group: f"{group.items:,}"),
-        ("T", lambda group: _temperature(group.temperature)),
-        ("NLL ↓", lambda group: _from_to(group, "nll_nats", "nats")),
-        ("Brier ↓", lambda group: _from_to(group, "brier", "score")),
-        ("ECE ↓", _ece_cell),
-        ("AURC ↓", lambda group: _from_to(group, "aurc", "percent")),
-        ("change of NLL, 95% interval", lambda group: _change(group.changes["nll_nats"])),
+        ("items", lambda group: group.items),
+        ("T", temperature),
+        ("NLL ↓", lambda group: from_to(group, "nll_nats", "nats")),
+        ("Brier ↓", lambda group: from_to(group, "brier", "score")),
+        ("ECE ↓", ece),
+        ("AURC ↓", lambda group: from_to(group, "aurc", "percent")),
+        ("change of NLL, 95% interval", change),
         ("accuracy", lambda group: value_text(group.after.accuracy, "percent")),
+        title=f"{name}{f', {effect.decoding} decoding' if effect.decoding else ''}",
     )
-    decoding_text = f", {effect.decoding} decoding" if effect.decoding else ""
-    return (
-        Table("effect", f"{name}{decoding_text}", "", *layout),
-        *(Line(f"Warning: {note!s}", "caution") for note in effect.warnings),
-        *(Line(f"Note: {note!s}", "caution") for note in effect.notes),
-    )
-
-
-def _temperature(t: TemperatureSummary) -> str:
-    mean, low, high = (_number(x, 2) for x in (t.mean, t.low, t.high))
-    return mean if low == high else f"{mean} ({low} to {high})"
-
-
-def _from_to(group: GroupEffect, score: str, unit: Unit) -> str:
-    """Write a score before and after."""
-    return " -> ".join(
-        value_text(getattr(scores, score), unit) for scores in (group.before, group.after)
-    )
-
-
-def _ece_cell(group: GroupEffect) -> Cell:
-    noise = _from_to(group, "ece_floor", "percent")
-    return Cell(_from_to(group, "ece", "percent"), below=f"noise {noise}")
-
-
-def _wald(wald: Wald) -> str:
-    if math.isnan(wald.low):
-        return UNDEFINED
-    return f"[{wald.low:.3f}, {wald.high:.3f}] (se {wald.standard_error:.3f})"
-
-
-def _state(parameter: Parameter) -> str:
-    if parameter.at_bound:
-        return "at its bound"
-    return "" if parameter.identified else "not identified"
-
-
-def _condition(number: float) -> str:
-    """Write a condition number and the limit above which slopes cannot be distinguished."""
-    shown = UNDEFINED if math.isnan(number) else "∞" if math.isinf(number) else f"{number:,.1f}"
-    return f"{shown} (above {CONDITION_LIMIT:,.0f} the slopes cannot be distinguished)"
-
-
-def _change(change: Estimate) -> Cell:
-    """Write the paired change of a proper score."""
-    value = UNDEFINED if math.isnan(change.value) else f"{change.value:+.3f}"
-    ends = "" if math.isnan(change.low) else f" [{change.low:+.3f}, {change.high:+.3f}]"
-    return Cell(value + ends, reason=change.reason)
+    yield from (Line(f"Warning: {note!s}", "caution") for note in effect.warnings)
+    yield from (Line(f"Note: {note!s}", "caution") for note in effect.notes)
 
 
 def _number(value: float, decimals: int) -> str:

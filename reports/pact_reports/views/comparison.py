@@ -6,11 +6,12 @@ A release and what it must meet: verdict, requirements, and the items that decid
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from itertools import starmap
-from typing import Final
+from typing import Final, Literal
 
 from pact_eval._json import Json
 from pact_eval.drift.run_comparison import RunComparison
@@ -23,7 +24,7 @@ from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusi
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import named
 from pact_eval.evaluation.registry import ANSWER_MASS, MetricSpec
-from pact_eval.evaluation.requirements import JudgedRequirement, Release
+from pact_eval.evaluation.requirements import Release
 from pact_eval.evaluation.resampled_groups import sign_of
 from pact_eval.evaluation.run_records import NO_TEXTS, ItemTexts
 from pact_eval.evaluation.spending import spent
@@ -33,6 +34,7 @@ from pact_eval.numbers import (
     CLUSTERS,
     GENERALISATION,
     UNDEFINED,
+    Unit,
     at_views,
     ends_text,
     generalisation_text,
@@ -60,18 +62,32 @@ from pact_reports.table import (
     Part,
     Table,
     Tone,
-    columns_and_rows,
-    left_columns,
-    right_columns,
+    make_table,
     table_row,
 )
 from pact_reports.tables.cells import NOISE, estimate_cell
 from pact_reports.tables.item_lists import advice_on_texts, differing_parts
-from pact_reports.views.brief import MOST_LINES, Brief, Fact, beside, data_fact, tone_of, worst_tone
 from pact_reports.views.drift import tempering_json
-from pact_reports.views.presenter import Presenter, answer_lines
-from pact_reports.views.report import has_row, items_and_units, titled
-from pact_reports.writers.json import answer_json, attributes, spending_json, to_json, warnings_json
+from pact_reports.views.presenter import (
+    MOST_LINES,
+    Brief,
+    Fact,
+    Presenter,
+    answer_lines,
+    beside,
+    data_fact,
+    tone_of,
+    worst_tone,
+)
+from pact_reports.views.report import group_column, has_row, titled
+from pact_reports.writers.json import (
+    answer_json,
+    attributes,
+    members,
+    spending_json,
+    to_json,
+    warnings_json,
+)
 
 
 def present_run_comparison(
@@ -86,7 +102,6 @@ def present_run_comparison(
         items: number of items to list that only A answers correctly, and that only B does.
         texts: texts of the items.
     """
-    experiment = comparisons[0].experiment
     conclusions = [comparison.conclusion for comparison in comparisons]
 
     def tables() -> Iterator[Part]:
@@ -97,22 +112,26 @@ def present_run_comparison(
 
     def listed() -> Iterator[Part]:
         for pair in comparisons if items else ():
-            yield from _differing(pair, texts, items)
+            views, names = pair.runs[0].predictions, (pair.conclusion.left, pair.conclusion.right)
+            shown = differing_items(pair.differing, views, texts, items)
+            yield from differing_parts(pair, shown, names)
+            yield from advice_on_texts(known=bool(texts.records))
+
+    def brief() -> Brief:
+        one = len(comparisons) == 1
+        made = _brief_pair(comparisons[0]) if one else _brief_several(comparisons)
+        lines = [Line(text) for pair in comparisons for text in pair.sentences]
+        return replace(made, more=more_text(items=items > 0), lines=lines)
 
     return replace(
         present_compared(
-            experiment,
+            comparisons[0].experiment,
             lambda: conclusions,
-            lambda: {
-                "comparisons": [
-                    _pair_json(pair, _items_json(pair, texts, items) if items else {})
-                    for pair in comparisons
-                ]
-            },
+            lambda: {"comparisons": [_pair_json(pair, texts, items) for pair in comparisons]},
         ),
         tables=tables,
         headline=lambda: [comparison_headline(comparisons)],
-        first=partial(_brief, comparisons, items=items > 0),
+        first=brief,
         listed=listed,
     )
 
@@ -144,46 +163,57 @@ def present_compared(
     )
 
 
-def _items_json(comparison: RunComparison, texts: ItemTexts, items: int) -> dict[str, Json]:
-    """Return the items that only one run answers correctly as JSON values."""
-    sides = differing_items(comparison.differing, comparison.runs[0].predictions, texts, items)
-    values: list[Json] = [
-        {"correct": side, **{name: to_json(value) for name, value in vars(item).items()}}
-        for side, listed in sides.items()
-        for item in listed
-    ]
-    return {"items": values}
-
-
-def _brief(comparisons: Sequence[RunComparison], *, items: bool) -> Brief:
-    """Return the first screen; `items` are whether those that only one run has right follow."""
-    lines = [Line(text) for pair in comparisons for text in pair.sentences]
-    brief = _brief_pair(comparisons[0]) if len(comparisons) == 1 else _brief_several(comparisons)
-    return replace(brief, more=more_text(items=items), lines=lines)
-
-
 def _brief_pair(comparison: RunComparison) -> Brief:
     """Return what else is known of two runs, the better one first."""
     conclusion = comparison.conclusion.better_first
     turn = -1 if conclusion is not comparison.conclusion else 1
     names = short_names((conclusion.left, conclusion.right))
-    orders, probabilities = comparison.orders[::turn], comparison.probabilities[::turn]
-    called = [one.mark for one in probabilities]
     return Brief(
         cautions=[*cautions(comparison.experiment)],
-        facts=[
-            Fact("items", _discordant(comparison, names, turn)),
-            *_difference_not_shown(conclusion, names),
-            *difference_facts(conclusion),
-            *_margin_facts(comparison, conclusion, names[::turn]),
-            *_where(comparison, names, turn),
-            Fact("probabilities", beside(names, called), worst_tone(probabilities)),
-            Fact("order", beside(names, [one.mark for one in orders]), worst_tone(orders)),
-            Fact("requests", spending_words(comparison)),
-            data_fact(comparison.data),
-        ],
+        facts=[*_facts_of_pair(comparison, conclusion, names, turn)],
         notes=_notes(comparison, names[::turn]),
     )
+
+
+def _facts_of_pair(
+    comparison: RunComparison, conclusion: BetterConclusion, names: Sequence[str], turn: int
+) -> Iterator[Fact]:
+    """Yield what is known of two runs.
+
+    Args:
+        comparison: of A and B.
+        conclusion: on the better run and the other one.
+        names: of these.
+        turn: -1 if B is the better one, otherwise 1.
+    """
+    group, claim = comparison.groups[0], conclusion.leading
+    left, right = (group.accuracy.items.b, group.accuracy.items.c)[::turn]
+    answers = "" if group.answers == group.items else f"{group.answers:,} answers to "
+    sample = f"{answers}{sample_text(group.items, group.clusters, comparison.unit)}"
+    counted = f"only {names[0]} right {left:,}, only {names[1]} right {right:,}, of {sample}"
+    yield Fact("items", f"{counted}{unusual_decoding(comparison.experiment)}")
+    # Of a difference that is not shown, the first line has the half width alone.
+    if claim and not claim.shown and len({one.status for one in conclusion.of("accuracy")}) == 1:
+        text = claim_text(claim, word=True, at=False)
+        yield Fact("difference", f"{names[0]} - {names[1]} {text}", spare=True)
+    yield from difference_facts(conclusion)
+    verdict = group.metrics["accuracy"].verdict
+    if verdict is not None:
+        unknown = math.isnan(verdict.low)
+        text = "no verdict without an interval" if unknown else verdict.about(*names[::turn])
+        yield Fact("margin", f"{value_text(verdict.margin, 'percent')} points: {text}")
+    yield Fact("power", conclusion.power_words)
+    places = zip(names, comparison.where[::turn], strict=True)
+    found = (f"{name}: {where.line}" for name, where in places if where.status == "found")
+    yield Fact("where", "; ".join(found), "bad")
+    concluded: dict[str, Sequence[OrderConclusion | ProbabilitiesConclusion]] = {
+        "probabilities": comparison.probabilities[::turn],
+        "order": comparison.orders[::turn],
+    }
+    for name, pair in concluded.items():
+        yield Fact(name, beside(names, [one.mark for one in pair]), worst_tone(pair))
+    yield Fact("requests", spending_words(comparison))
+    yield data_fact(comparison.data)
 
 
 def _brief_several(comparisons: Sequence[RunComparison]) -> Brief:
@@ -191,37 +221,42 @@ def _brief_several(comparisons: Sequence[RunComparison]) -> Brief:
     first, experiment = comparisons[0], comparisons[0].experiment
     group, conclusions = first.groups[0], [pair.conclusion for pair in comparisons]
     sample = sample_text(group.items, group.clusters, first.unit)
+    notes: list[Note] = []  # equal ones once; they cannot be hashed
+    for pair in comparisons:
+        sides = short_names([run.name for run in pair.runs])
+        notes += [note for note in _notes(pair, sides) if note not in notes]
     return Brief(
         cautions=[*cautions(experiment)],
         facts=[
             Fact("sample", f"{sample}{unusual_decoding(experiment)}; {shown_text(conclusions)}"),
             data_fact(experiment.data),
         ],
-        notes=_each_once(comparisons),
+        notes=notes,
         tables=[_runs_table(comparisons)],
         most=MOST_LINES + len(comparisons) - 2,
     )
 
 
-def _differing(comparison: RunComparison, texts: ItemTexts, items: int) -> Iterator[Part]:
-    conclusion, views = comparison.conclusion, comparison.runs[0].predictions
-    listed = differing_items(comparison.differing, views, texts, items)
-    yield from differing_parts(comparison, listed, (conclusion.left, conclusion.right))
-    yield from advice_on_texts(known=bool(texts.records))
-
-
-def _pair_json(comparison: RunComparison, items: Mapping[str, Json]) -> Json:
-    a, b = (run.place for run in comparison.runs)
-    numbers = {field.name: to_json(getattr(comparison, field.name)) for field in fields(Comparison)}
-    tempering = comparison.tempering
-    analyses = {
-        "tempering": None if tempering is None else tempering_json(tempering),
-        "quantising": comparison.quantising,
+def _pair_json(comparison: RunComparison, texts: ItemTexts, items: int) -> Json:
+    """Return a comparison, and so many items that only one run answers correctly; 0 lists none."""
+    a, b = comparison.runs
+    values: dict[str, Json] = {
+        "a": a.place,
+        "b": b.place,
+        "comparison": attributes(comparison, *(field.name for field in fields(Comparison))),
     }
-    shown = {name: to_json(analysis) for name, analysis in analyses.items() if analysis is not None}
+    if items:
+        sides = differing_items(comparison.differing, a.predictions, texts, items)
+        values["items"] = [
+            {"correct": side, **members(item)} for side, listed in sides.items() for item in listed
+        ]
+    if comparison.tempering is not None:
+        values["tempering"] = tempering_json(comparison.tempering)
+    if comparison.quantising is not None:
+        values |= attributes(comparison, "quantising")
     if comparison.spending is not None:
-        shown["spending"] = spending_json(comparison.spending)
-    return {"a": a, "b": b, "comparison": numbers, **items, **shown}
+        values["spending"] = spending_json(comparison.spending)
+    return values
 
 
 NO_LEGEND: Final[tuple[tuple[Mark, str], ...]] = (("significant", ""), ("best", ""), ("tied", ""))
@@ -231,44 +266,31 @@ UNITS_AND_NOISE: Final = (
 )
 
 
-def comparison_parts(comparison: RunComparison) -> tuple[Part, ...]:
+def comparison_parts(comparison: RunComparison) -> Iterator[Part]:
     """Lay out the comparison of two runs, below what the first screen says of it.
 
-    Returns:
+    Yields:
         What is compared; the metrics of all items; accuracy by group with its tests; notes; the
         other metrics by group; what the marks mean.
     """
     everything = comparison.groups[0]
-    method = methods_text(
-        (
-            estimate
-            for metric in everything.metrics.values()
-            for estimate in (metric.a, metric.difference)
-        ),
-        comparison.unit,
+    estimates = ((metric.a, metric.difference) for metric in everything.metrics.values())
+    method = methods_text((one for pair in estimates for one in pair), comparison.unit)
+    for letter, run in zip("AB", comparison.runs, strict=True):
+        yield Line(one_line(f"{letter} = {run.title}"), "strong")
+    yield Line(
+        f"Decoding: {', '.join(comparison.experiment.settings.label.values())}; differences are "
+        f"A - B, in brackets the {method}. {generalisation_text(comparison.unit)}"
     )
-    decoding = ", ".join(comparison.experiment.settings.label.values())
-    parts: list[Part] = [
-        *(
-            Line(one_line(f"{letter} = {run.title}"), "strong")
-            for letter, run in zip("AB", comparison.runs, strict=True)
-        ),
-        Line(
-            f"Decoding: {decoding}; differences are A - B, in brackets the {method}. "
-            f"{generalisation_text(comparison.unit)}"
-        ),
-        _metrics_table(everything),
-        _accuracy_table(comparison),
-        *(Line(f"Note: {note!s}", "caution") for note in comparison.notes),
-        *(Line(f"Note: {note}", "caution") for note in _notes_on_tests(comparison)),
-    ]
+    yield _metrics_table(everything)
+    yield _accuracy_table(comparison)
+    for note in (*map(str, comparison.notes), *_notes_on_tests(comparison)):
+        yield Line(f"Note: {note}", "caution")
     if len(comparison.groups) > 2:  # one group is all items once more
-        parts.append(_by_group_table(comparison))
-    how = (
-        f"its 95% interval excludes 0{adjusted_text(everything.metrics['accuracy'].evidence.tests)}"
-    )
-    marks: tuple[tuple[Mark, str], ...] = (("significant", f"the difference is shown ({how})"),)
-    return (*parts, Legend(marks, UNITS_AND_NOISE))
+        yield _by_group_table(comparison)
+    tests = everything.metrics["accuracy"].evidence.tests
+    shown = f"the difference is shown (its 95% interval excludes 0{adjusted_text(tests)})"
+    yield Legend((("significant", shown),), UNITS_AND_NOISE)
 
 
 def adjusted_text(tests: int) -> str:
@@ -286,40 +308,44 @@ def adjusted_text(tests: int) -> str:
 
 
 def _metrics_table(group: GroupComparison) -> Table:
-    metrics = [
-        metric
-        for metric in group.metrics.values()
-        if has_row(metric.spec, (metric.a.value, metric.b.value))
-    ]
+    def side(metric: MetricComparison, name: Literal["a", "b"]) -> Cell:
+        return estimate_cell(getattr(metric, name), metric.spec.unit, reasons=False)
 
-    def side(metric: MetricComparison, estimate: Estimate) -> Cell:
-        return estimate_cell(estimate, metric.spec.unit, reasons=False)
-
-    layout = columns_and_rows(
-        metrics,
+    metrics = group.metrics.values()
+    return make_table(
+        "metrics",
+        [one for one in metrics if has_row(one.spec, (one.a.value, one.b.value))],
         (Column("", "left"), lambda metric: titled(metric.spec)),
-        (Column("A", "left"), lambda metric: side(metric, metric.a)),
-        (Column("B", "left"), lambda metric: side(metric, metric.b)),
+        (Column("A", "left"), partial(side, name="a")),
+        (Column("B", "left"), partial(side, name="b")),
         (Column("A - B", "left"), _difference_cell),
+        legend=NO_LEGEND,
     )
-    return Table("metrics", "", "", *layout, legend=NO_LEGEND)
 
 
 def _by_group_table(comparison: Comparison) -> Table:
     """Lay out every metric but accuracy, which has a table with its tests: A - B in every group."""
     groups = comparison.groups[1:]
-    columns = [Column("", "left")]
-    columns += [
-        Column(group.name, "left", below=items_and_units(group, comparison.unit))
-        for group in groups
-    ]
-    rows = [
-        table_row(titled(metric.spec), *(_difference_cell(g.metrics[name]) for g in groups))
-        for name, metric in groups[0].metrics.items()
-        if name != "accuracy" and has_row(metric.spec, (metric.a.value, metric.b.value))
-    ]
-    title = f"A - B by {comparison.by.replace('_', ' ')}"
-    return Table("by-group", title, "", tuple(columns), tuple(rows), legend=NO_LEGEND, keys=1)
+    metrics = groups[0].metrics.values()
+    return make_table(
+        "by-group",
+        [
+            one.spec
+            for one in metrics
+            if one.spec.name != "accuracy" and has_row(one.spec, (one.a.value, one.b.value))
+        ],
+        (Column("", "left"), titled),
+        *(
+            (
+                group_column(group, comparison.unit),
+                lambda spec, group=group: _difference_cell(group.metrics[spec.name]),
+            )
+            for group in groups
+        ),
+        title=f"A - B by {comparison.by.replace('_', ' ')}",
+        legend=NO_LEGEND,
+        keys=1,
+    )
 
 
 def _difference_cell(metric: MetricComparison) -> Cell:
@@ -337,52 +363,50 @@ def marked_difference(difference: Estimate, spec: MetricSpec, *, marked: bool) -
 
 def _accuracy_table(comparison: Comparison) -> Table:
     """Lay out accuracy with its exact tests, a row per group."""
+    unit, all_items = comparison.unit, comparison.groups[0]
 
     def ahead(group: GroupComparison) -> str:
         families = group.accuracy.families
         return f"{families.clusters_a:,}, {families.clusters_b:,}"
 
+    def only(group: GroupComparison) -> str:
+        return f"{group.accuracy.items.b:,}, {group.accuracy.items.c:,}"
+
     def item_interval(group: GroupComparison) -> str:
         item = group.accuracy.item_interval
         return UNDEFINED if math.isnan(item.low) else ends_text(item.low, item.high, "points")
 
-    unit = comparison.unit
-    layout = columns_and_rows(
+    tests = all_items.metrics["accuracy"].evidence.tests
+    adjusted = f" That of all items is adjusted for {tests} tests (Holm)." if tests > 1 else ""
+    notes = [
+        f"p decides.{adjusted} The first interval, p and the sign flip take "
+        f"{CLUSTERS[unit]} as the units; McNemar and the last interval treat items as "
+        "independent, as papers do."
+    ]
+    if all_items.answers > all_items.items:
+        notes.append(
+            "Repeats of an item are not independent: the sign flip allows for that, McNemar does "
+            "not."
+        )
+    pairs = all_items.accuracy.pairs
+    if pairs is not None:
+        counts = f"only A {pairs.b:,}, only B {pairs.c:,}"
+        notes.append(f"Pair accuracy, over pairs: {counts}, {p_value_text(pairs.p_value)}.")
+    return make_table(
+        "accuracy",
         comparison.groups,
         (Column("", "left"), lambda group: group.name),
         (f"A - B, by {CLUSTER[unit]}", lambda group: _difference_cell(group.metrics["accuracy"])),
         ("p", lambda group: p_value_or_dash(group.metrics["accuracy"].evidence.deciding)),
         (f"{short_clusters(unit)} A, B ahead", ahead),
         ("sign flip", lambda group: p_value_text(group.accuracy.families.p_value)),
-        (
-            "only A, B correct",
-            lambda group: f"{group.accuracy.items.b:,}, {group.accuracy.items.c:,}",
-        ),
+        ("only A, B correct", only),
         ("McNemar", lambda group: p_value_text(group.accuracy.items.p_value)),
         ("over items", item_interval),
+        title="Accuracy: exact tests",
+        legend=NO_LEGEND,
+        notes=tuple(notes),
     )
-    notes = tuple(_remarks(comparison))
-    return Table("accuracy", "Accuracy: exact tests", "", *layout, legend=NO_LEGEND, notes=notes)
-
-
-def _remarks(comparison: Comparison) -> Iterator[str]:
-    group = comparison.groups[0]
-    tests = group.accuracy
-    adjusted = group.metrics["accuracy"].evidence.tests
-    how = f" That of all items is adjusted for {adjusted} tests (Holm)." if adjusted > 1 else ""
-    yield (
-        f"p decides.{how} The first interval, p and the sign flip take "
-        f"{CLUSTERS[comparison.unit]} as the units; McNemar and the last interval treat items as "
-        "independent, as papers do."
-    )
-    if group.answers > group.items:
-        yield (
-            "Repeats of an item are not independent: the sign flip allows for that, McNemar does "
-            "not."
-        )
-    if tests.pairs is not None:
-        counts = f"only A {tests.pairs.b:,}, only B {tests.pairs.c:,}"
-        yield f"Pair accuracy, over pairs: {counts}, {p_value_text(tests.pairs.p_value)}."
 
 
 def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
@@ -425,45 +449,16 @@ def comparison_headline(comparisons: Sequence[RunComparison]) -> str:
     return headline_of(first.experiment, sides, conclusions)
 
 
-def _difference_not_shown(conclusion: BetterConclusion, names: Sequence[str]) -> Iterator[Fact]:
-    """Write the difference with its interval, if the first line has the half width alone."""
-    claim, statuses = conclusion.leading, {one.status for one in conclusion.of("accuracy")}
-    if claim and not claim.shown and len(statuses) == 1:
-        text = claim_text(claim, word=True, at=False)
-        yield Fact("difference", f"{names[0]} - {names[1]} {text}", spare=True)
-
-
 def cautions(experiment: Experiment) -> Iterator[Line]:
     """Yield which runs are one, and in what runs differ that are compared nevertheless."""
     for found in (*experiment.same_runs, *experiment.matched_by_line, *experiment.unlike):
         yield Line(f"Caution: {one_line(str(found))}.", "caution")
 
 
-def _where(comparison: RunComparison, names: Sequence[str], turn: int) -> Iterator[Fact]:
-    """Name the groups in which a run is wrong, if any are shown to differ."""
-    found = [
-        f"{name}: {where.line}"
-        for name, where in zip(names, comparison.where[::turn], strict=True)
-        if where.status == "found"
-    ]
-    yield Fact("where", "; ".join(found), "bad")
-
-
 def spending_words(comparison: RunComparison) -> str:
     """Say which run is cheaper or faster; "" if that is not known."""
     spending, names = comparison.spending, short_names([run.name for run in comparison.runs])
     return "" if spending is None else one_line(spending.words(*names))
-
-
-def _discordant(comparison: RunComparison, names: Sequence[str], turn: int) -> str:
-    """Count the items that only one run answers correctly, of how many."""
-    group = comparison.groups[0]
-    test = group.accuracy.items
-    left, right = (test.b, test.c)[::turn]
-    answers = "" if group.answers == group.items else f"{group.answers:,} answers to "
-    sample = f"{answers}{sample_text(group.items, group.clusters, comparison.unit)}"
-    counted = f"only {names[0]} right {left:,}, only {names[1]} right {right:,}, of {sample}"
-    return f"{counted}{unusual_decoding(comparison.experiment)}"
 
 
 def unusual_decoding(experiment: Experiment) -> str:
@@ -495,19 +490,6 @@ def difference_facts(conclusion: BetterConclusion) -> Iterator[Fact]:
     yield Fact("answer mass", ", ".join(masses), "bad" if large else None, spare=not large)
 
 
-def _margin_facts(
-    comparison: RunComparison, conclusion: BetterConclusion, names: Sequence[str]
-) -> Iterator[Fact]:
-    """Write the verdict on the margin, with the names of A and B, and what could be shown."""
-    verdict = comparison.groups[0].metrics["accuracy"].verdict
-    if verdict is not None:
-        margin = value_text(verdict.margin, "percent")
-        unknown = math.isnan(verdict.low)
-        text = "no verdict without an interval" if unknown else verdict.about(*names)
-        yield Fact("margin", f"{margin} points: {text}")
-    yield Fact("power", conclusion.power_words)
-
-
 def more_text(*, items: bool) -> str:
     """Say how to see more than the first screen, which the items may follow."""
     return "All metrics: --full." if items else "Items: --items 20.  All metrics: --full."
@@ -519,15 +501,6 @@ def _notes(comparison: Comparison, names: Sequence[str]) -> list[Note]:
     return [named(note, called) for note in comparison.notes]
 
 
-def _each_once(comparisons: Sequence[RunComparison]) -> list[Note]:
-    """Return the notes of several comparisons, equal ones once; they cannot be hashed."""
-    notes: list[Note] = []
-    for comparison in comparisons:
-        sides = short_names([run.name for run in comparison.runs])
-        notes += [note for note in _notes(comparison, sides) if note not in notes]
-    return notes
-
-
 def _runs_table(comparisons: Sequence[RunComparison]) -> Table:
     """Lay out the runs: accuracy, its difference from the first run's, conclusions, and costs."""
     experiment, conclusions = comparisons[0].experiment, [pair.conclusion for pair in comparisons]
@@ -537,9 +510,11 @@ def _runs_table(comparisons: Sequence[RunComparison]) -> Table:
     values = [accuracy[0].a.value, *(metric.b.value for metric in accuracy)]
     costs = [known.cell if known else "" for known in map(spent, runs)]
     return claims_table(
-        *("run", names, {"accuracy": [value_text(value, "percent") for value in values]}),
+        "run",
+        names,
+        {"accuracy": [value_text(value, "percent") for value in values]},
         conclusions,
-        zip(map(experiment.order, runs), map(experiment.probabilities, runs), strict=True),
+        [(experiment.order(run), experiment.probabilities(run)) for run in runs],
         {"price, latency (95%)": costs} if any(costs) else {},
     )
 
@@ -570,11 +545,11 @@ def claims_table(
         "probabilities": [Cell(one.word, tone=tone_of(one)) for one in probabilities],
         **(further or {}),
     }
-    rows = zip(called, *facts.values(), *texts.values(), strict=True)
+    left = (Column(head, "left") for head in texts)
     return Table(
         name=f"{what}s",
-        columns=(Column(what, "left"), *right_columns(*facts), *left_columns(*texts)),
-        rows=tuple(starmap(table_row, rows)),
+        columns=(Column(what, "left"), *map(Column, facts), *left),
+        rows=tuple(starmap(table_row, zip(called, *facts.values(), *texts.values(), strict=True))),
         bare=True,
     )
 
@@ -588,23 +563,29 @@ def _claim_columns(conclusions: Sequence[BetterConclusion], what: str) -> dict[s
         conclusions: on the first run or arm, whose texts are empty, and each of the others.
         what: is subtracted from what.
     """
+    marks = {"better": " *", "worse": " *", "equivalent": ", equivalent"}
 
-    def text(conclusion: BetterConclusion, at: int) -> str:
-        claims = _accuracy(conclusion)
-        if at < len(claims):
-            return _claim_cell(claims[at], interval=not at)
-        return "" if at else conclusion.status
+    def text(claims: Sequence[Claim], at: int, missing: str = "", *, interval: bool = False) -> str:
+        if at >= len(claims):
+            return missing
+        difference, mark = claims[at].difference, marks.get(claims[at].status, "")
+        return f"{(interval_text if interval else _value)(difference, 'points')}{mark}"
 
     claims = max(map(_accuracy, conclusions), key=len)
     heads = [views_words(claim.k, claim.repeats) for claim in claims]
-    columns = {
-        head: ["", *(text(conclusion, at) for conclusion in conclusions)]
-        for at, head in enumerate([", ".join([what, *heads[:1]]), *heads[1:]])
-    }
-    if _large_mass(conclusions):
-        masses = (map(_claim_cell, conclusion.of(ANSWER_MASS)) for conclusion in conclusions)
-        columns["mass"] = ["", *(next(of_each, "") for of_each in masses)]
+    columns = {}
+    for at, head in enumerate([", ".join([what, *heads[:1]]), *heads[1:]]):
+        columns[head] = [""]
+        for one in conclusions:
+            missing = "" if at else one.status
+            columns[head].append(text(_accuracy(one), at, missing, interval=not at))
+    if any(one.large_mass_difference for one in conclusions):
+        columns["mass"] = ["", *(text([*one.of(ANSWER_MASS)], 0) for one in conclusions)]
     return columns
+
+
+def _value(difference: Estimate, unit: Unit) -> str:
+    return value_text(difference.value, unit)
 
 
 def _accuracy(conclusion: BetterConclusion) -> list[Claim]:
@@ -612,31 +593,19 @@ def _accuracy(conclusion: BetterConclusion) -> list[Claim]:
     return [claim for claim in conclusion.claims if claim.metric == "accuracy"]
 
 
-def _large_mass(conclusions: Sequence[BetterConclusion]) -> bool:
-    return any(conclusion.large_mass_difference for conclusion in conclusions)
-
-
-def _claim_cell(claim: Claim, *, interval: bool = False) -> str:
-    """Write a difference, with its interval or without, and its mark."""
-    difference = claim.difference
-    text = value_text(difference.value, "points")
-    marks = {"better": " *", "worse": " *", "equivalent": ", equivalent"}
-    return (interval_text(difference, "points") if interval else text) + marks.get(claim.status, "")
-
-
 def shown_text(conclusions: Sequence[BetterConclusion]) -> str:
     """Explain the mark of `claims_table`."""
-    counts = [_most_tests(map(_accuracy, conclusions))]
-    if _large_mass(conclusions):
-        counts.append(_most_tests(conclusion.of(ANSWER_MASS) for conclusion in conclusions))
-    if max(counts) <= 1:
+
+    def most_tests(groups: Iterable[Sequence[Claim]]) -> int:
+        return max((claim.evidence.tests for claims in groups for claim in claims), default=0)
+
+    tests, of_mass = most_tests(map(_accuracy, conclusions)), 0
+    if any(one.large_mass_difference for one in conclusions):
+        of_mass = most_tests(one.of(ANSWER_MASS) for one in conclusions)
+    if max(tests, of_mass) <= 1:
         return "* shown"
-    of_mass = f"; of mass, for {counts[1]:,}" if len(counts) > 1 else ""
-    return f"* shown, adjusted for {counts[0]:,} tests (Holm){of_mass}"
-
-
-def _most_tests(groups: Iterable[Sequence[Claim]]) -> int:
-    return max((claim.evidence.tests for claims in groups for claim in claims), default=0)
+    further = f"; of mass, for {of_mass:,}" if of_mass else ""
+    return f"* shown, adjusted for {tests:,} tests (Holm){further}"
 
 
 _MOST_ROWS: Final = 8
@@ -651,97 +620,79 @@ def present_release(release: Release, *, command: str = "pact-eval compare") -> 
         command: that judged it, for the reports of CI.
     """
     return Presenter(
-        first=partial(release_screen, release, _MOST_ROWS),
+        first=partial(_release_screen, release),
         tables=tuple,
         to_json=partial(_json, release),
         headline=lambda: [release.answer],
         warnings=[*map(str, release.warnings)],
         leak=lambda: release.experiment.data.leak,
-        ci=partial(release_report, release, command),
+        ci=partial(_release_report, release, command),
     )
 
 
-def release_screen(release: Release, most: int) -> Brief:
+def _release_screen(release: Release) -> Brief:
     """Return the requirements, those that decide first, and the items that decide.
 
-    Args:
-        release: the judged requirements.
-        most: number of requirements to show; further ones are counted.
+    These are the surest wrong answers: to items that the run before answers correctly, if any.
     """
-    left, lines = release.judged[most:], list(_items(release))
-    if release.spending is not None:
-        lines[:0] = [Line(f"Requests: {one_line(release.spending.words(*release.names))}.")]
+    left, names, in_all = release.judged[_MOST_ROWS:], release.names, release.wrong_in_all
+    lines: list[Line] = []
     if left:
-        counts = (
-            f"{sum(judged.test.finding == finding for judged in left):,} {finding}"
-            for finding in dict.fromkeys(judged.test.finding for judged in left)
-        )
-        lines[:0] = [Line(f"More requirements: {', '.join(counts)}. --json lists all.", "faint")]
-    return Brief(tables=[requirements_table(release.judged[:most])], lines=lines)
-
-
-def requirements_table(judged: tuple[JudgedRequirement, ...]) -> Table:
-    """Lay out requirements as lines: what is required, the number with its interval, the result."""
-    layout = columns_and_rows(
-        judged,
+        counts = Counter(judged.test.finding for judged in left)
+        listed = ", ".join(f"{n:,} {finding}" for finding, n in counts.items())
+        lines.append(Line(f"More requirements: {listed}. --json lists all.", "faint"))
+    if release.spending is not None:
+        lines.append(Line(f"Requests: {one_line(release.spending.words(*names))}."))
+    what = f"Only {names[1]} right" if names[1:] else "Wrong answers"
+    surest = f", the surest of {names[0]} first" if len(release.wrong) < in_all else ""
+    lines.append(Line(one_line(f"{what}: {in_all:,}{surest}.")))
+    lines += [Line(one_line(f"  {item.words}")) for item in release.wrong]
+    table = make_table(
+        "requirements",
+        release.judged[:_MOST_ROWS],
         (Column("required", "left"), lambda one: one.name),
         (Column("value", "left"), lambda one: one.value),
         (
             Column("result", "left"),
             lambda one: Cell(one.result, tone=_TONES.get(one.test.finding)),
         ),
+        bare=True,
     )
-    return Table("requirements", "", "", *layout, bare=True)
-
-
-def _items(release: Release) -> Iterator[Line]:
-    """List the surest wrong answers: of items that the run before answers correctly, if any."""
-    names, in_all = release.names, release.wrong_in_all
-    what = f"Only {names[1]} right" if names[1:] else "Wrong answers"
-    surest = f", the surest of {names[0]} first" if len(release.wrong) < in_all else ""
-    yield Line(one_line(f"{what}: {in_all:,}{surest if in_all else ''}."))
-    for item in release.wrong:
-        yield Line(one_line(f"  {item.words}"))
+    return Brief(tables=[table], lines=lines)
 
 
 def _json(release: Release) -> dict[str, Json]:
-    runs = release.experiment.runs
+    experiment = release.experiment
+    settings, places = experiment.settings, [run.place for run in experiment.runs]
     judged: list[Json] = [
         {
             "required": one.requirement.words,
             **attributes(one.requirement, "metric", "bound", "than_before"),
             "group": one.group,
-            "finding": one.test.finding,
-            "adjusted_p_value": to_json(one.test.p_value),
-            "clusters_needed": one.test.needed,
-            "reason": to_json(one.test.reason),
+            **attributes(one.test, "finding", "reason"),
+            **attributes(one.test, adjusted_p_value="p_value", clusters_needed="needed"),
             "estimate": to_json(one.estimate),
         }
         for one in release.judged
     ]
+    spending = release.spending
     return {
-        "answer": answer_json([release.experiment.data]) | {"release": release.answer},
+        "answer": answer_json([experiment.data]) | {"release": release.answer},
         "verdict": release.verdict,
-        "new": runs[0].place,
-        "old": runs[1].place if runs[1:] else None,
-        "decoding": {**release.experiment.settings.label},
-        "intervals": GENERALISATION[release.experiment.settings.unit],
+        "new": places[0],
+        "old": places[1] if places[1:] else None,
+        "decoding": {**settings.label},
+        "intervals": GENERALISATION[settings.unit],
         "by": release.by or None,
         "requirements": judged,
-        **({} if release.spending is None else {"spending": spending_json(release.spending)}),
-        "items": to_json(release.wrong),
-        "items_in_all": release.wrong_in_all,
+        **({} if spending is None else {"spending": spending_json(spending)}),
+        **attributes(release, items="wrong", items_in_all="wrong_in_all"),
         "warnings": warnings_json(release.warnings),
     }
 
 
-def release_report(release: Release, command: str) -> CiReport:
-    """Return the cases for CI: the data, and each requirement.
-
-    Args:
-        release: the judged requirements.
-        command: that judged it.
-    """
+def _release_report(release: Release, command: str) -> CiReport:
+    """Return the cases for CI: the data, and each requirement."""
     file = release.new.folder / PROVENANCE_NAME
     cases = [data_case(release.experiment.data, file)]
     for one in release.judged:

@@ -20,7 +20,7 @@ from pact_eval.errors import RecordError, counted
 from pact_eval.hub import hub_json, short_name
 from pact_eval.plain_text import error_text, one_line
 from pact_eval.preregistration.registration import Lock
-from pact_reports.table import Column, Line, Part, Table, columns_and_rows, table_row
+from pact_reports.table import Column, Line, Part, Table, make_table, table_row
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import file_json, to_json
 
@@ -49,7 +49,8 @@ def present_dataset_diff(difference: DatasetDiff, most: int = 20) -> Presenter:
 
 def present_split(parts: Sequence[SplitPart]) -> Presenter:
     """Present the parts of a split: source families, records, pairs, kinds, role."""
-    layout = columns_and_rows(
+    table = make_table(
+        "split",
         parts,
         (Column("file", "left"), lambda part: str(part.path)),
         ("source families", lambda part: f"{len(part.source_families):,}"),
@@ -59,7 +60,7 @@ def present_split(parts: Sequence[SplitPart]) -> Presenter:
         (Column("role", "left"), lambda part: _PURPOSE[part.role]),
     )
     return Presenter(
-        tables=lambda: [Table("split", "", "", *layout)],
+        tables=lambda: [table],
         to_json=lambda: {"parts": to_json(parts)},
     )
 
@@ -137,7 +138,8 @@ def files_table(
     files: Sequence[DataFile], facts: Sequence[FileFacts], families: Sequence[int] | None = None
 ) -> Table:
     """Lay out the files of a dataset: role, records, families if they were counted, hash."""
-    layout = columns_and_rows(
+    return make_table(
+        "files",
         zip(files, facts, families or [0] * len(files), strict=True),
         (Column("file", "left"), lambda row: row[0].name),
         (Column("for", "left"), lambda row: row[0].role),
@@ -145,7 +147,6 @@ def files_table(
         *([] if families is None else [("families", lambda row: f"{row[2]:,}")]),
         (Column("SHA-256", "left"), lambda row: f"{row[1].sha256[:_HASH]}…"),
     )
-    return Table("files", "", "", *layout)
 
 
 def diff_parts(diff: DatasetDiff, *, most: int) -> tuple[Part, ...]:
@@ -171,7 +172,7 @@ def diff_parts(diff: DatasetDiff, *, most: int) -> tuple[Part, ...]:
             rows.append(table_row(*(change.id, lines, ", ".join(change.fields), flip)))
         columns = (Column(title, "left") for title in ("changed", "lines", "fields", "reference"))
         notes = tuple(_rest(len(diff.changed), most))
-        parts.append(Table("changed", "", "", tuple(columns), tuple(rows), notes=notes))
+        parts.append(Table("changed", columns=tuple(columns), rows=tuple(rows), notes=notes))
     order = "; in another order" if diff.reordered else ""
     parts.append(
         Line(

@@ -1,12 +1,13 @@
-"""Drift between two runs: sentences, tables, JSON and gate."""
+"""Drift between two runs, and between two logs without right answers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+import shlex
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from pathlib import Path
+from typing import Final, Literal, TypeVar
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
@@ -14,12 +15,13 @@ from pact_eval.drift.drift import (
     AccuracyChange,
     AnswerChanges,
     Drift,
-    GateChange,
     MetricChange,
 )
 from pact_eval.drift.pairs import ServedTempering, Tempering
+from pact_eval.drift.unlabelled import LogSide, SameItems, Shift, UnlabelledDrift
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.data import after_leak
+from pact_eval.evaluation.conclusions.order import CHANGES
 from pact_eval.numbers import (
     CLUSTERS,
     GENERALISATION,
@@ -27,6 +29,8 @@ from pact_eval.numbers import (
     estimate_text,
     interval_text,
     methods_text,
+    p_value_number,
+    p_value_text,
     plain_decoding,
     plain_units,
     value_text,
@@ -38,11 +42,10 @@ from pact_eval.stats.rate_differences import MixShift
 from pact_eval.thresholds.checking import CheckedGate
 from pact_eval.thresholds.gates import SIGNAL_NAMES, gate_text
 from pact_reports.cases import STATUS_OF, CaseStatus, CiReport, data_case, gate_report, judged_case
-from pact_reports.table import Cell, Column, Line, Part, Table, columns_and_rows, table_row
+from pact_reports.table import Cell, Column, ColumnOf, Line, Part, Table, make_table
 from pact_reports.tables.cells import estimate_cell
-from pact_reports.views.brief import Brief, Fact
-from pact_reports.views.presenter import Presenter
-from pact_reports.views.thresholds import NO_GUARANTEE, rule_text, verdict_text
+from pact_reports.views.presenter import Brief, Fact, Presenter
+from pact_reports.views.thresholds import NO_GUARANTEE, rate_cell, rule_text, verdict_text
 from pact_reports.writers.json import answer_json, attributes, to_json, warnings_json
 
 
@@ -67,18 +70,14 @@ def tempering_json(tempering: ServedTempering) -> dict[str, Json]:
 def _json(drift: Drift) -> dict[str, Json]:
     """Return the parts of a drift; those without a counterpart are null or empty."""
     first, second = (run.place for run in drift.runs)
-    parts = ("pairing", "differences", "accuracy", "metrics", "answers", "distance")
+    parts = ("pairing", "differences", "accuracy", "metrics", "answers", "distance", "gates", "mix")
     return {
         "answer": answer_json([drift.data]) | {"drift": drift_answer(drift)},
         "a": first,
         "b": second,
-        "finding": drift.finding,
         "decoding": {**drift.settings.label},
-        "views": drift.views,
         "intervals": GENERALISATION[drift.settings.unit],
-        **attributes(drift, *parts),
-        "temperatures": to_json(drift.temperings),
-        **attributes(drift, "gates", "mix"),
+        **attributes(drift, "finding", "views", *parts, temperatures="temperings"),
         "warnings": warnings_json(drift.warnings),
     }
 
@@ -90,12 +89,18 @@ _Group = TypeVar("_Group")
 
 def drift_facts(drift: Drift) -> Iterator[Fact]:
     """Yield the first screen on two runs, below the answer."""
-    settings, test = drift.settings, drift.test
-    yield Fact("needed", _say_needed(drift) if test.finding == "cannot tell" else "")
-    if drift.answers:
-        yield Fact("answers", _say_answers(drift.answers[0]))
+    settings = drift.settings
+    yield Fact("needed", _say_needed(drift) if drift.test.finding == "cannot tell" else "")
+    for changes in drift.answers[:1]:
+        counts = f"{changes.count:,} of {changes.items:,} changed"
+        if changes.better is not None:
+            both_wrong = f"{changes.both_wrong:,} wrong before and after"
+            counts += f" ({changes.better:,} better, {changes.worse:,} worse, {both_wrong})"
+        yield Fact("answers", counts)
     if drift.mix is not None:
-        yield Fact("of this", ", ".join(_parts_of_change(drift.mix)))
+        parts = _named_parts(drift.mix).items()
+        texts = (f"{name} {value_text(part.value, 'points')} points" for name, part in parts)
+        yield Fact("of this", ", ".join(texts))
     yield Fact("probabilities", "" if drift.distance is None else drift.distance.text)
     for gate in drift.gates[:_GATES_SHOWN]:
         text = f"{verdict_text(gate.after)} on B: {gate.after.seen(gate.target)}"
@@ -104,27 +109,26 @@ def drift_facts(drift: Drift) -> Iterator[Fact]:
     more = f" {len(differences) - 1:,} more." if len(differences) > 1 else ""
     yield Fact("settings", f"{differences[0]}{more}" if differences else "", "caution")
     k = drift.views if settings.decoding == "ensemble" else 1
-    names = [f"{name} = {run.title}" for name, run in zip("AB", drift.runs, strict=True)]
+    runs = ", ".join(f"{name} = {run.title}" for name, run in zip("AB", drift.runs, strict=True))
     decoding = plain_decoding(k, settings.calibration_name)
-    yield Fact("runs", one_line(f"{', '.join(names)}; {decoding}; changes are B - A"))
+    yield Fact("runs", one_line(f"{runs}; {decoding}; changes are B - A"))
     yield Fact("items", pairing_sentence(drift))
 
 
 def drift_tables(drift: Drift) -> Iterator[Part]:
     """Yield the tables on the changes between two runs."""
-    unit = drift.settings.unit
     yield from (Line(text, "caution") for text in [*difference_sentences(drift)][1:])
-    yield accuracy_table(drift)
+    yield _accuracy_table(drift)
     if drift.answers:
-        yield answers_table(drift)
+        yield _answers_table(drift)
     if drift.mix is not None:
-        yield from (mix_table(drift.mix, unit), domains_table(drift.mix))
+        yield from (_mix_table(drift.mix, drift.settings.unit), _domains_table(drift.mix))
     if drift.metrics:
-        yield metrics_table(drift)
+        yield _metrics_table(drift)
     if drift.temperings:
-        yield temperatures_table(drift)
+        yield _temperatures_table(drift)
     if drift.gates:
-        yield gates_table(drift)
+        yield _gates_table(drift)
 
 
 def _groups(groups: Sequence[_Group]) -> Sequence[_Group]:
@@ -132,163 +136,168 @@ def _groups(groups: Sequence[_Group]) -> Sequence[_Group]:
     return groups[:1] if len(groups) == 2 else groups
 
 
-def accuracy_table(drift: Drift) -> Table:
+def _accuracy_table(drift: Drift) -> Table:
     """Lay out the change in accuracy against the margin: one row per group."""
     unit, margin = drift.settings.unit, value_text(drift.test.margin, "percent")
     method = methods_text((change.test.change for change in drift.accuracy), unit)
-    caption = (
-        f"Rates in %, changes in points; in brackets the {method}. Equivalent: it is within the "
-        "margin. Changed: it is beyond it. All items decide."
-    )
-    layout = columns_and_rows(
+
+    def group(change: AccuracyChange) -> Cell:
+        sizes = " / ".join(dict.fromkeys(f"{size:,}" for size in change.items))
+        return Cell(change.group, below=f"{sizes}, {change.test.change.clusters:,}")
+
+    return make_table(
+        "drift-accuracy",
         _groups(drift.accuracy),
-        (Column("items", "left", below=f"n, {CLUSTERS[unit]}"), _group_cell),
+        (Column("items", "left", below=f"n, {CLUSTERS[unit]}"), group),
         ("A", lambda change: value_text(change.accuracies[0], "percent")),
         ("B", lambda change: value_text(change.accuracies[1], "percent")),
-        ("B - A", lambda change: estimate_cell(change.test.change, "points", reasons=False)),
+        ("B - A", lambda change: rate_cell(change.test.change, "points")),
         (Column(f"margin {margin}", "left"), lambda change: change.test.finding),
+        title="Accuracy against the margin",
+        caption=(
+            f"Rates in %, changes in points; in brackets the {method}. Equivalent: it is within "
+            "the margin. Changed: it is beyond it. All items decide."
+        ),
+        keys=1,
     )
-    return Table("drift-accuracy", "Accuracy against the margin", caption, *layout, keys=1)
 
 
-def _group_cell(change: AccuracyChange) -> Cell:
-    sizes = dict.fromkeys(f"{size:,}" for size in change.items)
-    return Cell(change.group, below=f"{' / '.join(sizes)}, {change.test.change.clusters:,}")
-
-
-def answers_table(drift: Drift) -> Table:
+def _answers_table(drift: Drift) -> Table:
     """Lay out the changed answers: one row per group."""
     method = methods_text((changes.changed for changes in drift.answers), drift.settings.unit)
-    layout = columns_and_rows(
+    directions: list[ColumnOf[AnswerChanges]] = [
+        ("better", lambda changes: f"{changes.better:,}"),
+        ("worse", lambda changes: f"{changes.worse:,}"),
+        ("both wrong", lambda changes: f"{changes.both_wrong:,}"),
+    ]
+    return make_table(
+        "drift-answers",
         _groups(drift.answers),
         (Column("items", "left"), lambda changes: changes.group),
-        ("n", lambda changes: f"{changes.items:,}"),
-        (
-            Column("changed", below="%"),
-            lambda changes: estimate_cell(changes.changed, "percent", reasons=False),
-        ),
-        *(_DIRECTIONS if drift.has_references else ()),
+        ("n", lambda changes: changes.items),
+        (Column("changed", below="%"), lambda changes: rate_cell(changes.changed)),
+        *(directions if drift.has_references else ()),
+        title="Answers that changed",
+        caption=f"In brackets the {method}. Better: wrong in A, right in B.",
+        keys=1,
     )
-    caption = f"In brackets the {method}. Better: wrong in A, right in B."
-    return Table("drift-answers", "Answers that changed", caption, *layout, keys=1)
 
 
-_DIRECTIONS: Final[tuple[tuple[str, Callable[[AnswerChanges], str]], ...]] = (
-    ("better", lambda changes: f"{changes.better:,}"),
-    ("worse", lambda changes: f"{changes.worse:,}"),
-    ("both wrong", lambda changes: f"{changes.both_wrong:,}"),
-)
-
-
-def metrics_table(drift: Drift) -> Table:
+def _metrics_table(drift: Drift) -> Table:
     """Lay out metrics before and after."""
     method = methods_text((metric.change for metric in drift.metrics), drift.settings.unit)
 
-    def side(metric: MetricChange, estimate: Estimate) -> Cell:
+    def side(metric: MetricChange, name: Literal["a", "b"]) -> Cell:
+        estimate = getattr(metric, name)
         return estimate_cell(estimate, metric.spec.unit, reasons=False, test=False)
 
-    def change(metric: MetricChange) -> Cell:
-        return estimate_cell(metric.change, metric.spec.difference_unit, reasons=False)
-
-    layout = columns_and_rows(
+    return make_table(
+        "drift-metrics",
         drift.metrics,
         (Column("all items", "left"), lambda metric: metric.spec.title),
-        ("A", lambda metric: side(metric, metric.a)),
-        ("B", lambda metric: side(metric, metric.b)),
-        ("B - A", change),
+        ("A", partial(side, name="a")),
+        ("B", partial(side, name="b")),
+        (
+            "B - A",
+            lambda metric: estimate_cell(metric.change, metric.spec.difference_unit, reasons=False),
+        ),
+        title="Before and after",
+        caption=f"Rates in %, changes of rates in points; in brackets the {method}.",
+        keys=1,
     )
-    caption = f"Rates in %, changes of rates in points; in brackets the {method}."
-    return Table("drift-metrics", "Before and after", caption, *layout, keys=1)
 
 
-def temperatures_table(drift: Drift) -> Table:
+def _temperatures_table(drift: Drift) -> Table:
     """Lay out fitted temperatures before and after: one row per kind."""
-    layout = columns_and_rows(
+
+    def temperature(tempering: Tempering, name: Literal["a", "b", "ratio"]) -> Cell:
+        estimate: Estimate = getattr(tempering, name)
+        reason = estimate.reason if name == "ratio" else None
+        if math.isnan(estimate.value):
+            return Cell(UNDEFINED, reason=reason)
+        ends = "" if math.isnan(estimate.low) else f"[{estimate.low:.2f}, {estimate.high:.2f}]"
+        return Cell(f"{estimate.value:.2f}", interval=ends, reason=reason)
+
+    return make_table(
+        "drift-temperatures",
         _groups(drift.temperings),
         (Column("items", "left"), lambda tempering: tempering.kind),
-        ("T of A", lambda tempering: _temperature(tempering.a)),
-        ("T of B", lambda tempering: _temperature(tempering.b)),
-        ("T of A / T of B", _ratio_cell),
+        ("T of A", partial(temperature, name="a")),
+        ("T of B", partial(temperature, name="b")),
+        ("T of A / T of B", partial(temperature, name="ratio")),
+        title="Calibration",
+        caption=(
+            "Temperatures fitted by NLL on the raw distributions of each run; 95% intervals over "
+            f"{CLUSTERS[drift.settings.unit]}. The ratio is what the logits of B are divided by, "
+            "if they are those of A."
+        ),
+        keys=1,
     )
-    intervals = f"95% intervals over {CLUSTERS[drift.settings.unit]}"
-    caption = (
-        f"Temperatures fitted by NLL on the raw distributions of each run; {intervals}. The ratio "
-        "is what the logits of B are divided by, if they are those of A."
-    )
-    return Table("drift-temperatures", "Calibration", caption, *layout, keys=1)
 
 
-def _ratio_cell(tempering: Tempering) -> Cell:
-    return replace(_temperature(tempering.ratio), reason=tempering.ratio.reason)
-
-
-def _temperature(estimate: Estimate) -> Cell:
-    if math.isnan(estimate.value):
-        return Cell(UNDEFINED)
-    interval = ""
-    if not math.isnan(estimate.low):
-        interval = f"[{estimate.low:.2f}, {estimate.high:.2f}]"
-    return Cell(f"{estimate.value:.2f}", interval=interval)
-
-
-def gates_table(drift: Drift) -> Table:
-    """Lay out the gates of thresholds on both runs: one row per gate."""
+def _gates_table(drift: Drift) -> Table:
+    """Lay out the gates of thresholds on both runs: two rows per gate."""
     method = methods_text((gate.before.coverage for gate in drift.gates), drift.settings.unit)
     targets = dict.fromkeys(gate.target.limit for gate in drift.gates)
     decodings = dict.fromkeys(rule_text(gate.rule) for gate in drift.gates)
-    caption = (
-        f"Target: {'; '.join(targets)}; {'; '.join(decodings)}. Rates in %; in brackets the "
-        f"{method}. Tested: one item of each family. A gate that is broken on B is a change."
-    )
-    layout = columns_and_rows(
-        (row for gate in drift.gates for row in _gate_rows(gate)),
+    rows: list[tuple[str, str, CheckedGate]] = []
+    for gate in drift.gates:
+        accepts = gate_text(gate.before.threshold, gate.rule.signal)
+        rows.append((one_line(f"{gate.before.group}: {accepts}"), "A", gate.before))
+        rows.append((SIGNAL_NAMES[gate.rule.signal], "B", gate.after))
+    return make_table(
+        "drift-gates",
+        rows,
         (Column("gate", "left", below="on"), lambda row: row[0]),
         (Column("run", "left"), lambda row: row[1]),
-        ("accepted", lambda row: estimate_cell(row[2].coverage, "percent", reasons=False)),
-        ("error of accepted", lambda row: estimate_cell(row[2].error, "percent", reasons=False)),
+        ("accepted", lambda row: rate_cell(row[2].coverage)),
+        ("error of accepted", lambda row: rate_cell(row[2].error)),
         (Column("result", "left"), lambda row: verdict_text(row[2])),
+        title="Gates before and after",
+        caption=(
+            f"Target: {'; '.join(targets)}; {'; '.join(decodings)}. Rates in %; in brackets the "
+            f"{method}. Tested: one item of each family. A gate that is broken on B is a change."
+        ),
+        keys=2,
     )
-    return Table("drift-gates", "Gates before and after", caption, *layout, keys=2)
 
 
-def _gate_rows(gate: GateChange) -> Iterator[tuple[str, str, CheckedGate]]:
-    """Yield the gate on A and on B, each with its name and that of the run."""
-    accepts = gate_text(gate.before.threshold, gate.rule.signal)
-    yield one_line(f"{gate.before.group}: {accepts}"), "A", gate.before
-    yield SIGNAL_NAMES[gate.rule.signal], "B", gate.after
-
-
-def mix_table(mix: MixShift, unit: ClusterUnit) -> Table:
+def _mix_table(mix: MixShift, unit: ClusterUnit) -> Table:
     """Lay out the parts of a change in accuracy on other items."""
     parts = _named_parts(mix)
-    cells = {name: estimate_cell(part, "points", reasons=False) for name, part in parts.items()}
+    cells = {name: rate_cell(part, "points") for name, part in parts.items()}
     cells["change in accuracy"] = Cell(value_text(mix.total, "points"))
     method = methods_text(parts.values(), unit)
-    caption = f"In points; the parts add up to the change. In brackets the {method}."
-    columns = (Column("part", "left"), Column("B - A"))
-    rows = tuple(table_row(name, cell) for name, cell in cells.items())
-    return Table("drift-mix", "Where the change is from", caption, columns, rows, keys=1)
+    return make_table(
+        "drift-mix",
+        cells.items(),
+        (Column("part", "left"), lambda row: row[0]),
+        ("B - A", lambda row: row[1]),
+        title="Where the change is from",
+        caption=f"In points; the parts add up to the change. In brackets the {method}.",
+        keys=1,
+    )
 
 
-def domains_table(mix: MixShift) -> Table:
+def _domains_table(mix: MixShift) -> Table:
     """Lay out kinds and domains, those with the largest parts first."""
-    shown = mix.groups[:_DOMAINS_SHOWN]
-    layout = columns_and_rows(
-        shown,
+    omitted = len(mix.groups) - _DOMAINS_SHOWN
+    more = f" {omitted:,} more; --json lists all." if omitted > 0 else ""
+
+    def from_to(pair: tuple[float, float]) -> str:
+        return " -> ".join(value_text(value, "percent") for value in pair)
+
+    return make_table(
+        "drift-domains",
+        mix.groups[:_DOMAINS_SHOWN],
         (Column("kind, domain", "left"), lambda domain: one_line(domain.group)),
-        (Column("share", below="A -> B"), lambda domain: _from_to(domain.shares)),
-        (Column("accuracy", below="A -> B"), lambda domain: _from_to(domain.rates)),
+        (Column("share", below="A -> B"), lambda domain: from_to(domain.shares)),
+        (Column("accuracy", below="A -> B"), lambda domain: from_to(domain.rates)),
         ("by share", lambda domain: value_text(domain.mix, "points")),
         ("by accuracy", lambda domain: value_text(domain.within, "points")),
+        caption=f"Shares and accuracies in %, parts of the change in points.{more}",
+        keys=1,
     )
-    omitted = len(mix.groups) - len(shown)
-    more = f" {omitted:,} more; --json lists all." if omitted else ""
-    caption = f"Shares and accuracies in %, parts of the change in points.{more}"
-    return Table("drift-domains", "", caption, *layout, keys=1)
-
-
-def _from_to(pair: tuple[float, float]) -> str:
-    return " -> ".join(value_text(value, "percent") for value in pair)
 
 
 def _named_parts(mix: MixShift) -> dict[str, Estimate]:
@@ -299,19 +308,13 @@ def _named_parts(mix: MixShift) -> dict[str, Estimate]:
     return parts if mix.same_groups else parts | {"kinds and domains of one run": mix.unshared}
 
 
-def _parts_of_change(mix: MixShift) -> Iterator[str]:
-    for name, part in _named_parts(mix).items():
-        yield f"{name} {value_text(part.value, 'points')} points"
-
-
 def drift_answer(drift: Drift) -> str:
     """Write the leak, and whether two runs are equivalent."""
-    broken = [gate.after.group for gate in drift.broken_gates]
-    parts = []
+    broken, text = [gate.after.group for gate in drift.broken_gates], ""
     if broken:
-        parts.append(f"{counted(len(broken), 'threshold')} broken on B ({first_of(broken)})")
-    parts.append(accuracy_change_text(drift))
-    return after_leak(f"{drift.finding.capitalize()}: {'; '.join(parts)}.", drift.data.leak)
+        text = f"{counted(len(broken), 'threshold')} broken on B ({first_of(broken)}); "
+    text = f"{drift.finding.capitalize()}: {text}{accuracy_change_text(drift)}."
+    return after_leak(text, drift.data.leak)
 
 
 def accuracy_change_text(drift: Drift) -> str:
@@ -338,14 +341,6 @@ def _say_needed(drift: Drift) -> str:
     if needed is None:
         return f"the change is too close to the margin for any number of {units}"
     return f"about {needed:,} {units}; there are {change.clusters:,}"
-
-
-def _say_answers(changes: AnswerChanges) -> str:
-    counted = f"{changes.count:,} of {changes.items:,} changed"
-    if changes.better is None:
-        return counted
-    both_wrong = f"{changes.both_wrong:,} wrong before and after"
-    return f"{counted} ({changes.better:,} better, {changes.worse:,} worse, {both_wrong})"
 
 
 def pairing_sentence(drift: Drift) -> str:
@@ -390,3 +385,177 @@ def drift_report(drift: Drift) -> CiReport:
         cases.append(judged_case("gate", name, status, text, change.file))
     warnings = map(str, drift.warnings)
     return gate_report("pact-eval compare --gate", drift_answer(drift), cases, warnings)
+
+
+_MOST_SHIFTS: Final = 2
+
+
+def present_unlabelled_drift(drift: UnlabelledDrift) -> Presenter:
+    """Present the drift between two logs."""
+
+    def cases() -> CiReport:
+        text, log = drift_sentence(drift), Path(drift.logs[1].place)
+        case = judged_case("drift", "drift", STATUS_OF[drift.finding], text, log)
+        return gate_report("pact-eval drift", text, [case], map(str, drift.warnings))
+
+    def as_json() -> dict[str, Json]:
+        parts = ("names", "items", "families", "same", "shifts", "below", "to_label")
+        of_logs = ("logs", "prompts") if drift.logs else ()
+        numbers = attributes(drift, "finding", *parts, *of_logs)
+        return numbers | {"warnings": warnings_json(drift.warnings)}
+
+    return Presenter(
+        headline=lambda: [drift_sentence(drift)],
+        first=lambda: Brief([*_log_facts(drift)]),
+        tables=partial(_log_tables, drift),
+        to_json=as_json,
+        warnings=[*map(str, drift.warnings)],
+        ci=cases if drift.logs else None,
+    )
+
+
+def drift_sentence(drift: UnlabelledDrift) -> str:
+    """Write whether two logs differ, and in what most."""
+    if drift.finding == "too few to tell":
+        return f"TOO FEW TO TELL: {min(drift.families)} independent items in a log."
+    if drift.finding == "no change shown":
+        said = f"NO CHANGE SHOWN between {drift.names[0]} and {drift.names[1]}"
+        same = drift.same
+        if same is None or not same.ids or not math.isnan(same.noise):
+            return f"{said}."
+        differ = f"the answers to {counted(len(same.ids), 'item')} differ"
+        most = f"not shown to be above {100 * CHANGES:g}%, and none was asked again"
+        return one_line(f"{said}: {differ}, {most}.")
+    parts = []
+    if drift.same is not None and drift.same.shown:
+        parts.append(changed_text(drift.same))
+    parts += [shift_text(shift, drift.below) for shift in drift.shown[: 1 if parts else 2]]
+    return one_line(f"CHANGED: {'; '.join(parts)}.")
+
+
+def changed_text(same: SameItems) -> str:
+    """Write how many answers to the same items changed, next to those that asking again changes."""
+    changed = f"{estimate_text(same.changed, 'percent')}% of answers to the same items are others"
+    if math.isnan(same.noise):
+        return changed
+    return f"{changed}, {value_text(same.noise, 'percent')}% by asking again"
+
+
+def shift_text(shift: Shift, below: float | None) -> str:
+    """Write a share or a mean before and after.
+
+    Example:
+        "answer refund: 31.0% to 44.0% (p < 0.001)"
+    """
+    ends = " to ".join(f"{value_text(at, 'percent')}%" for at in (shift.before, shift.after))
+    return f"{shift_name(shift, below)}: {ends} ({p_value_text(shift.p)})"
+
+
+def shift_name(shift: Shift, below: float | None) -> str:
+    """Name what is compared."""
+    match shift.what:
+        case "confidence":
+            return "mean confidence"
+        case "below":
+            return f"answers below {100 * (below or 0):g}%"
+        case "unanswered":
+            return "without an answer"
+        case "question":
+            return f"items of question {shift.name}"
+        case "answer":
+            asked = f" to {shift.question}" if shift.question else ""
+            return f"answer {shift.name}{asked}"
+
+
+def _log_facts(drift: UnlabelledDrift) -> Iterator[Fact]:
+    """Yield the first screen below the sentence: at most ten lines."""
+    same, shown = drift.same, drift.shown
+    if same is not None:
+        yield Fact("same items", f"{changed_text(same)}; {same.items:,} items in both")
+    for shift in shown[:_MOST_SHIFTS]:
+        yield Fact("shown", shift_text(shift, drift.below))
+    always = {"unanswered", "confidence", "below"}
+    others = [s for s in drift.shifts if s.what in always and s not in shown[:_MOST_SHIFTS]]
+    yield Fact("others", "; ".join(shift_text(shift, drift.below) for shift in others))
+    yield from _service(drift)
+    sizes = " and ".join(f"{n:,}" for n in drift.items)
+    tested = f"{counted(len(drift.shifts), 'number')} tested together, {len(shown)} shown"
+    yield Fact("compared", f"{sizes} items; {tested}")
+    yield Fact("not known", _unknown(drift))
+    labelled = [log for log in drift.logs if log.labelled]
+    if labelled:
+        where = "in both logs" if len(labelled) == 2 else f"in {labelled[0].place}"
+        before, after = (log.place for log in drift.logs)
+        words = (
+            ["compare", after, before, "--not-worse", "2"] if same else ["report", before, after]
+        )
+        yield Fact("not used", one_line(f"right answers {where}: pact-eval {shlex.join(words)}"))
+
+
+def _service(drift: UnlabelledDrift) -> Iterator[Fact]:
+    """Yield what is known of the models and requests of two logs."""
+    if not drift.logs:
+        return
+    models = [log.model for log in drift.logs]
+    if models[0] != models[1]:
+        first, second = (model or "not known" for model in models)
+        yield Fact("model", one_line(f"{first}, then {second}"), "caution")
+    else:
+        yield Fact("model", one_line(models[0] or ""))
+    others = ", ".join(name or "the only question" for name in drift.prompts)
+    yield Fact("prompt", one_line(f"another text: {others}") if others else "", "caution")
+    yield Fact("service", "; ".join(_measured(*drift.logs)))
+
+
+def _measured(*logs: LogSide) -> Iterator[str]:
+    """Yield latency, price and replies without an answer, if a log has any."""
+    latencies = ["{:,.0f} ms (95%: {:,.0f})".format(*log.latency_ms) for log in logs]
+    for name, texts in (
+        ("latency", latencies),
+        ("price of an answer", [f"{log.price:.3g}" for log in logs]),
+    ):
+        known = [text if "nan" not in text else "not known" for text in texts]
+        if {*known} != {"not known"}:
+            yield f"{name} {' to '.join(known)}"
+    if any(log.refused for log in logs):
+        shares = (f"{value_text(log.refused, 'percent')}%" for log in logs)
+        yield f"refused {' to '.join(shares)}"
+
+
+def _unknown(drift: UnlabelledDrift) -> str:
+    """Say what no log without right answers says, and what would say it."""
+    same = drift.same
+    if same is None:
+        known = f"right answers of {drift.to_label:,} items of each log would show 5 points"
+        return f"whether answers are right; {known}"
+    most = value_text(same.changed.value, "percent")
+    known = f"accuracy on the same items moved by at most {most} points"
+    if same.ids:
+        changed = counted(len(same.ids), "item")
+        known += f", and right answers of the {changed} that changed say which way"
+    return f"whether answers are right; {known}"
+
+
+def _log_tables(drift: UnlabelledDrift) -> Iterator[Part]:
+    """Yield every number that was compared."""
+
+    def p_value(shift: Shift) -> Cell:
+        return Cell(p_value_number(shift.p), mark="significant" if shift.shown else None)
+
+    yield make_table(
+        "drift-shifts",
+        drift.shifts,
+        (Column("compared", "left"), lambda shift: one_line(shift_name(shift, drift.below))),
+        ("before", lambda shift: value_text(shift.before, "percent")),
+        ("after", lambda shift: value_text(shift.after, "percent")),
+        ("change", lambda shift: estimate_cell(shift.change, "points", reasons=False)),
+        ("p", p_value),
+        title="Two logs without right answers",
+        caption=(
+            "In %, changes in points; in brackets 95% t intervals over groups that belong "
+            "together; p of permutations over them, adjusted for all rows (Holm)."
+        ),
+        keys=1,
+    )
+    if drift.same is not None and drift.same.ids:
+        yield Line(one_line(f"Changed: {', '.join(drift.same.ids)}"))

@@ -9,7 +9,7 @@ from pact_eval._json import Json
 from pact_eval.errors import counted
 from pact_eval.experiments.steps import ExperimentOutcome, StepOutcome, StepState
 from pact_eval.plain_text import one_line
-from pact_reports.table import Cell, Column, Line, Part, Table, Tone, left_columns, table_row
+from pact_reports.table import Cell, Column, Line, Part, Table, Tone, make_table
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import attributes
 
@@ -25,32 +25,37 @@ def present_experiment_outcome(outcome: ExperimentOutcome) -> Presenter:
         outcome: what became of its steps, or what would.
     """
     return Presenter(
-        tables=lambda: _plan_parts(outcome) if outcome.is_dry else _results(outcome),
+        tables=lambda: [_plan_table(outcome)] if outcome.is_dry else _results(outcome),
         to_json=lambda: _json(outcome),
         answers=lambda: _answers(outcome),
     )
 
 
-def _plan_parts(outcome: ExperimentOutcome) -> tuple[Part, ...]:
-    columns = (Column("#"), *left_columns("step", "state"))
-    rows = [
-        table_row(
-            str(number), step.step.name, Cell(one_line(_state(step)), tone=_TONES.get(step.state))
-        )
-        for number, step in enumerate(outcome.steps, start=1)
-    ]
+def _plan_table(outcome: ExperimentOutcome) -> Table:
+    def state(step: StepOutcome) -> Cell:
+        text = f"{step.state}: {step.why}" if step.why else step.state
+        return Cell(one_line(text), tone=_TONES.get(step.state))
+
     where = f"on Ray {outcome.ray}" if outcome.ray else f"with {counted(outcome.jobs, 'job')}"
-    title = one_line(f"Steps of {outcome.plan} {where}")
-    return (Table("steps", title, "", columns, tuple(rows), keys=2),)
-
-
-def _state(step: StepOutcome) -> str:
-    return f"{step.state}: {step.why}" if step.why else step.state
+    return make_table(
+        "steps",
+        enumerate(outcome.steps, start=1),
+        ("#", lambda row: str(row[0])),
+        (Column("step", "left"), lambda row: row[1].step.name),
+        (Column("state", "left"), lambda row: state(row[1])),
+        title=one_line(f"Steps of {outcome.plan} {where}"),
+        keys=2,
+    )
 
 
 def _results(outcome: ExperimentOutcome) -> Iterator[Part]:
     for failure in outcome.of_state("failed"):
-        yield from _failure(outcome, failure)
+        yield Line(f"{failure.step.name} failed: {one_line(failure.why)}", "bad")
+        if failure.log_lines:
+            yield Line(f"  the last lines of {one_line(str(failure.log))}:", unbroken=True)
+            yield from (Line(f"    {one_line(line)}", unbroken=True) for line in failure.log_lines)
+        command = outcome.repeat_command(failure.step)
+        yield Line(f"  repeat it alone: {one_line(command)}", unbroken=True)
     reasons: dict[str, list[str]] = {}
     for step in outcome.of_state("not run"):
         reasons.setdefault(f"Not run ({step.why})", []).append(step.step.name)
@@ -63,15 +68,6 @@ def _results(outcome: ExperimentOutcome) -> Iterator[Part]:
         if step.step.stage in _RESULTS:
             path = outcome.folder / step.step.place.name
             yield Line(one_line(str(path)), unbroken=True)
-
-
-def _failure(outcome: ExperimentOutcome, failure: StepOutcome) -> Iterator[Part]:
-    yield Line(f"{failure.step.name} failed: {one_line(failure.why)}", "bad")
-    if failure.log_lines:
-        yield Line(f"  the last lines of {one_line(str(failure.log))}:", unbroken=True)
-        yield from (Line(f"    {one_line(line)}", unbroken=True) for line in failure.log_lines)
-    command = outcome.repeat_command(failure.step)
-    yield Line(f"  repeat it alone: {one_line(command)}", unbroken=True)
 
 
 def _answers(outcome: ExperimentOutcome) -> Iterator[str]:
@@ -92,28 +88,22 @@ def _answers(outcome: ExperimentOutcome) -> Iterator[str]:
 
 
 def _json(outcome: ExperimentOutcome) -> dict[str, Json]:
+    def step_json(step: StepOutcome) -> Json:
+        return {
+            **attributes(step.step, "stage", "model", "needs", step="name", command="words"),
+            **attributes(step, "state", "why", "exit_code", "seconds", "log_lines"),
+            "repeat": outcome.repeat_command(step.step),
+            "outputs": [str(path) for path in step.step.outputs],
+            "log": None if step.log is None else str(step.log),
+        }
+
     return {
         "plan": str(outcome.plan),
         "folder": str(outcome.folder),
         "dry_run": outcome.is_dry,
         "jobs": None if outcome.ray else outcome.jobs,
-        "ray": outcome.ray,
-        "exit_code": outcome.exit_code,
+        **attributes(outcome, "ray", "exit_code"),
         "trainings": outcome.count("train"),
         "scorings_and_calibrations": outcome.count("score", "calibrate"),
-        "steps": [_step_json(outcome, step) for step in outcome.steps],
-    }
-
-
-def _step_json(outcome: ExperimentOutcome, step: StepOutcome) -> Json:
-    return {
-        "step": step.step.name,
-        **attributes(step.step, "stage", "model"),
-        **attributes(step, "state", "why", "exit_code", "seconds"),
-        "command": [*step.step.words],
-        "repeat": outcome.repeat_command(step.step),
-        "needs": [*step.step.needs],
-        "outputs": [str(path) for path in step.step.outputs],
-        "log": None if step.log is None else str(step.log),
-        "log_lines": [*step.log_lines],
+        "steps": [*map(step_json, outcome.steps)],
     }

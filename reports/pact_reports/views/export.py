@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pact_eval._json import Json
 from pact_eval.plain_text import one_line
 from pact_reports.table import Line
 from pact_reports.views.presenter import Presenter
@@ -17,48 +16,41 @@ if TYPE_CHECKING:  # it leads to torch
 
 def present_export(export: Export) -> Presenter:
     """Present an exported folder: its files, comparisons, and how it is loaded."""
-    return Presenter(tables=partial(_lines, export), to_json=partial(_json, export))
+    parts = ("layout", "files", "temperatures", "largest_difference", "tolerance")
+    renamed = {
+        "prompts_compared": "prompts",
+        "answers_compared": "answers",
+        "stored_precision": "stored",
+    }
+    return Presenter(
+        tables=partial(_lines, export),
+        to_json=lambda: {
+            "folder": str(export.folder),
+            **attributes(export, *parts, "stored_difference", **renamed),
+        },
+    )
 
 
 def _lines(export: Export) -> tuple[Line, ...]:
     """Return the written files, the comparison, and the place of the loading instructions."""
+    readme = export.folder / "README.md"
     shipped = ", ".join(f"{kind} {number:.3g}" for kind, number in export.temperatures.items())
+    precision = "float32, in which the weights are stored"
+    if export.stored != "float32":
+        precision = (
+            f"compared in float32; transformers loads the stored {export.stored} if no dtype is "
+            f"named, which moves a probability by up to {export.stored_difference:.1g}"
+        )
+    letters = f"letter_prior.json, which transformers does not read; {readme} has the function"
     texts = {
         "wrote": f"{export.folder}: {len(export.files)} files, layout {export.layout}",
         "token ids": f"equal to ours on {export.prompts:,} prompts",
         "answers": f'within {export.tolerance:g} through pipeline("decision") on '
         f"{export.answers:,} questions; largest difference of a probability "
         f"{export.largest_difference:.1g}",
-        "precision": _precision(export),
+        "precision": precision,
         "ships": f"temperatures {shipped}" if shipped else "no temperatures",
-        **({"letters": _letters(export)} if "letter_prior.json" in export.files else {}),
-        "load it": f"three lines in {export.folder / 'README.md'}",
+        "letters": letters if "letter_prior.json" in export.files else "",
+        "load it": f"three lines in {readme}",
     }
-    return tuple(Line(f"{subject:<11}{one_line(text)}") for subject, text in texts.items())
-
-
-def _letters(export: Export) -> str:
-    readme = export.folder / "README.md"
-    return f"letter_prior.json, which transformers does not read; {readme} has the function"
-
-
-def _precision(export: Export) -> str:
-    if export.stored == "float32":
-        return "float32, in which the weights are stored"
-    return (
-        f"compared in float32; transformers loads the stored {export.stored} if no dtype is named, "
-        f"which moves a probability by up to {export.stored_difference:.1g}"
-    )
-
-
-def _json(export: Export) -> dict[str, Json]:
-    """Return the numbers, with probabilities as fractions."""
-    return {
-        "folder": str(export.folder),
-        **attributes(export, "layout", "files", "temperatures"),
-        "prompts_compared": export.prompts,
-        "answers_compared": export.answers,
-        **attributes(export, "largest_difference", "tolerance"),
-        "stored_precision": export.stored,
-        "stored_difference": export.stored_difference,
-    }
+    return tuple(Line(f"{name:<11}{one_line(text)}") for name, text in texts.items() if text)

@@ -1,22 +1,158 @@
-"""A presenter: warnings, tables, answers and JSON of a result, for terminal, JSON and Python."""
+"""What a command says of a result: facts of the first screen, tables, answers, JSON, cases.
+
+A presenter decides nothing: answers come from conclusions and verdicts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
+from typing import Final
 
 from pact_eval._json import Json
-from pact_eval.evaluation.conclusions.data import DataLeak
+from pact_eval.errors import counted
+from pact_eval.evaluation.conclusions.conclusion import Conclusion
+from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
+from pact_eval.results import Note
 from pact_reports.cases import Case, CiReport
-from pact_reports.table import Line, Part
+from pact_reports.table import Cell, Column, Line, Part, Table, Tone, make_table
 from pact_reports.tables.cells import leak_lines
-from pact_reports.views.brief import Brief
+from pact_reports.writers.terminal import to_text
+
+MOST_LINES: Final = 12
+"""Lines of a brief output at `COLUMNS` columns; notes that do not fit are counted."""
+
+MOST_WITH_A_NOTE: Final = 16
+"""So many lines it may have if it has one note, which is shown instead of counted."""
+
+COLUMNS: Final = 100
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A line below the answer.
+
+    Attributes:
+        name: what it is about.
+        text: what is said of it; without one, there is no line.
+        tone: of the text.
+        spare: whether `--full` alone shows it if there is no room.
+    """
+
+    name: str
+    text: str
+    tone: Tone | None = None
+    spare: bool = False
+
+
+@dataclass(frozen=True)
+class Brief:
+    """What a first screen has below the answer.
+
+    Attributes:
+        facts: one line each; spare ones only if they fit.
+        notes: on the numbers; those that fit are shown. Notes without a short text are next to the
+            metrics that they are about, with `--full`.
+        more: how to see more, if no note is left out.
+        cautions: directly below the answer.
+        tables: before the facts.
+        lines: after the facts.
+        most: number of lines that all of it may take, with the answer.
+    """
+
+    facts: Sequence[Fact] = ()
+    notes: Sequence[Note] = ()
+    more: str = "All numbers: --full."
+    cautions: Sequence[Line] = ()
+    tables: Sequence[Table] = ()
+    lines: Sequence[Line] = ()
+    most: int = MOST_LINES
+
+    @property
+    def everything(self) -> tuple[Part, ...]:
+        """All facts, for an output that has the tables too."""
+        return (*self.cautions, *self.tables, facts_table(self.facts), *self.lines)
+
+    def parts(self, answer: Sequence[Line]) -> tuple[Part, ...]:
+        """Return an answer, the facts and notes that there is room for, and the last line."""
+        notes = [note.short for note in self.notes if note.short]
+        facts = [fact for fact in self.facts if fact.text]
+        shown = [*notes]
+        while True:
+            parts = (*answer, *self._with(facts, shown, len(notes)))
+            spare = [fact for fact in facts if fact.spare]
+            if line_count(parts) <= self.most or not (shown or spare):
+                break
+            if shown:
+                shown.pop()
+            else:
+                facts.remove(spare[-1])
+        with_note = (*answer, *self._with(facts, notes, len(notes)))
+        alone = len(notes) == 1 and line_count(with_note) <= MOST_WITH_A_NOTE
+        return with_note if alone else parts
+
+    def _with(self, facts: Sequence[Fact], notes: Sequence[str], of: int) -> tuple[Part, ...]:
+        """Lay out facts and the first of some notes; the last line counts the others."""
+        facts = [*facts, *(Fact("note", note, "caution") for note in notes)]
+        left = of - len(notes)
+        more = self.more
+        if left:
+            hidden = counted(left, "more note" if notes else "note")
+            more = more.replace("All metrics", f"{hidden} and all metrics", 1)
+        return (*replace(self, facts=facts).everything, Line(more, "faint"))
+
+
+def line_count(parts: Iterable[Part]) -> int:
+    """Count the lines of a first screen of `COLUMNS` columns."""
+    return to_text(*parts, width=COLUMNS).count("\n")
+
+
+def facts_table(facts: Sequence[Fact]) -> Table:
+    """Lay out facts with a text as lines, their names in a column."""
+    return make_table(
+        "answer",
+        [fact for fact in facts if fact.text],
+        (Column("", "left"), lambda fact: fact.name),
+        (Column("", "left", width=0.8), lambda fact: Cell(fact.text, tone=fact.tone)),
+        bare=True,
+    )
+
+
+def tone_of(conclusion: Conclusion) -> Tone | None:
+    """Return the colour of bad news; other news has none."""
+    return "bad" if conclusion.tone == "bad" else None
+
+
+def worst_tone(conclusions: Sequence[Conclusion]) -> Tone | None:
+    """Return the colour of a line on several runs: that of bad news if any of them is."""
+    return next((tone for conclusion in conclusions if (tone := tone_of(conclusion))), None)
+
+
+def data_fact(conclusion: DataConclusion) -> Fact:
+    """Say whether the data is sound; of a leak, the first line says it, and there is no other."""
+    text = "" if conclusion.status == "leak" else conclusion.line
+    return Fact("data", text, tone_of(conclusion))
+
+
+def beside(names: Sequence[str], marks: Sequence[str]) -> str:
+    """Write what is said of several runs, each once.
+
+    Example:
+        >>> beside(["a", "b"], ["FOLLOWS THE LETTER A", "stable (0.0% of answers change)"])
+        'a FOLLOWS THE LETTER A; b: stable (0.0% of answers change)'
+        >>> beside(["a", "b"], ["no error shown", "no error shown"])
+        'both: no error shown'
+    """
+    if len(marks) > 1 and len(set(marks)) == 1:
+        return f"{'both' if len(marks) == 2 else 'all'}: {marks[0]}"
+    pairs = zip(names, marks, strict=True)
+    return "; ".join(f"{name}{' ' if mark[0].isupper() else ': '}{mark}" for name, mark in pairs)
 
 
 @dataclass(frozen=True)
 class Presenter:
-    """Presentation of a result. It decides nothing: answers come from conclusions and verdicts.
+    """Presentation of a result.
 
     Attributes:
         tables: makes the tables and lines before the answers.
@@ -67,7 +203,9 @@ class Presenter:
         It is the first sentence of the headline, or of the answers if these alone say the result.
         """
         headline = next(iter((*self.headline(), *self.answers())), None)
-        tool = tool_json(self.tool) if self.tool else {}
+        tool: dict[str, Json] = {}
+        if self.tool:
+            tool = {"tool": self.tool, "version": metadata.version("pact-eval")}
         return tool | ({} if headline is None else {"headline": headline}) | self.to_json()
 
     def with_below(self, name: str, other: Presenter, *, full: bool) -> Presenter:
@@ -123,11 +261,6 @@ class Presenter:
         """Return everything below the headline."""
         screen = () if self.first is None or self.retold else self.first().everything
         return (*screen, *self.tables(), *self.listed(), *answer_lines(self.answers()))
-
-
-def tool_json(name: str) -> dict[str, Json]:
-    """Return the program that made a result, and its version."""
-    return {"tool": name, "version": metadata.version("pact-eval")}
 
 
 def answer_lines(answers: Iterable[str]) -> Iterable[Line]:

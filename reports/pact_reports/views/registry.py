@@ -37,7 +37,7 @@ VIEWS: Final[Mapping[str, tuple[str, str]]] = {
     "Split": ("datasets", "present_split"),
     "Thresholds": ("thresholds", "present_thresholds"),
     "ThresholdsCheck": ("thresholds", "present_thresholds_check"),
-    "UnlabelledDrift": ("unlabelled_drift", "present_unlabelled_drift"),
+    "UnlabelledDrift": ("drift", "present_unlabelled_drift"),
     "WrittenManifest": ("datasets", "present_written_manifest"),
     "WrittenReport": ("written_report", "present_written_report"),
 }

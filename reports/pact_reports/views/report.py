@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
@@ -17,7 +18,7 @@ from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.conclusions.order import OrderAudit, OrderEffect
 from pact_eval.evaluation.experiment import RunEvaluation, RunReport
 from pact_eval.evaluation.joins import SkippedRun
-from pact_eval.evaluation.per_answer import QuestionAnswers
+from pact_eval.evaluation.per_answer import AnswerRates, QuestionAnswers
 from pact_eval.evaluation.registry import ANSWER_MASS, CONFIDENT, MetricSpec, find_metric
 from pact_eval.evaluation.report import SMALL_VIEW_TV, Evaluation, Group
 from pact_eval.evaluation.wrong_items import WrongItems
@@ -43,19 +44,20 @@ from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.estimate import LEVEL
 from pact_eval.stats.homogeneity import SlotHomogeneity
 from pact_reports.cases import CiReport
-from pact_reports.table import Cell, Column, Line, Part, Table, right_columns, table_row
-from pact_reports.tables.answer_scores import groups_table
+from pact_reports.table import Cell, Column, Line, Part, Table, make_table, table_row
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.tables.item_lists import item_parts
 from pact_reports.tables.order_runs import noise_note, order_parts, slots_sentence
 from pact_reports.tables.per_answer import answers_parts
+from pact_reports.tables.runs import answer_scores_table
 from pact_reports.views.brief import brief_report, report_line
-from pact_reports.views.presenter import Presenter
+from pact_reports.views.presenter import Presenter, answer_lines
 from pact_reports.writers.json import (
     COUNTS,
     answer_json,
     attributes,
     estimate_json,
+    members,
     to_json,
     warnings_json,
 )
@@ -82,9 +84,9 @@ def present_run_report(
         read: how the log of the run was read, if it was read now.
     """
 
-    def tables() -> Iterable[Part]:
-        lines = [Line(one_line(f"Read: {read}."))] if read else []
-        return (*run_parts(report, names), *lines)
+    def tables() -> Iterator[Part]:
+        yield from run_parts(report, names)
+        yield from [Line(one_line(f"Read: {read}."))] * bool(read)
 
     def as_json() -> dict[str, Json]:
         values = _json(report, names, audit=full)
@@ -148,7 +150,8 @@ def present_reports(
 
 
 def _json(report: RunReport, names: ArmNames, *, audit: bool) -> dict[str, Json]:
-    run = report.run
+    """Return the report as JSON values, with the audit of the order slot by slot and questions."""
+    run, spent = report.run, report.spent
     return {
         "run": dict(run.provenance.recorded),
         **evaluation_json(report.evaluation),
@@ -156,7 +159,7 @@ def _json(report: RunReport, names: ArmNames, *, audit: bool) -> dict[str, Json]
         "rates": to_json(report.rates),
         "answer": answer_json(report.conclusions),
         **_wrong_json(report.wrong),
-        **({} if report.spent is None else {"requests": to_json(report.spent)}),
+        **({} if spent is None else {"requests": to_json(spent)}),
         "order": _order_json(report.order, report.order_audit if audit else None),
         **(_questions_json(report.questions) if audit else {}),
         "digest": report.digest.json,
@@ -165,37 +168,30 @@ def _json(report: RunReport, names: ArmNames, *, audit: bool) -> dict[str, Json]
 
 def _questions_json(questions: Sequence[QuestionAnswers]) -> dict[str, Json]:
     """Return precision, recall and F1 of every answer as JSON values; nothing without questions."""
-    if not questions:
-        return {}
-    rates = ("precision", "recall", "f1")
-    return {
-        "questions": [
-            {
-                "question": question.question,
-                "kind": question.kind,
-                "answers": [
-                    {
-                        **attributes(answer, "name", "right", "given"),
-                        **{
-                            name: estimate_json(getattr(answer, name), question.unit)
-                            for name in rates
-                        },
-                    }
-                    for answer in question.answers
-                ],
-                "confusion": to_json(question.confusion),
-                "macro_f1": estimate_json(question.macro_f1, question.unit),
-            }
-            for question in questions
-        ]
-    }
+
+    def answer(rates: AnswerRates, unit: ClusterUnit) -> Json:
+        estimates = {name: getattr(rates, name) for name in ("precision", "recall", "f1")}
+        return attributes(rates, "name", "right", "given") | {
+            name: estimate_json(estimate, unit) for name, estimate in estimates.items()
+        }
+
+    values: list[Json] = [
+        {
+            **attributes(question, "question", "kind"),
+            "answers": [answer(rates, question.unit) for rates in question.answers],
+            "confusion": to_json(question.confusion),
+            "macro_f1": estimate_json(question.macro_f1, question.unit),
+        }
+        for question in questions
+    ]
+    return {"questions": values} if values else {}
 
 
 def _wrong_json(wrong: WrongItems | None) -> dict[str, Json]:
     """Return the surest wrong answers of a run as JSON values; nothing for ablated contexts."""
     if wrong is None:
         return {}
-    return {"wrong": {"text": wrong.words, **{name: to_json(v) for name, v in vars(wrong).items()}}}
+    return {"wrong": {"text": wrong.words, **members(wrong)}}
 
 
 def _order_json(effect: OrderEffect, audit: OrderAudit | None) -> dict[str, Json]:
@@ -210,7 +206,7 @@ def _order_json(effect: OrderEffect, audit: OrderAudit | None) -> dict[str, Json
     if audit is not None:
         slots = audit.slots
         sentences += [slots_sentence(slots)] if audit.items else []
-        numbers |= {field.name: to_json(getattr(audit, field.name)) for field in fields(audit)}
+        numbers |= members(audit)
         numbers["preferred"] = [position_name(slot) for slot in slots.preferred]
         numbers["avoided"] = [position_name(slot) for slot in slots.avoided]
     return numbers | {"text": [sentence for sentence in sentences if sentence is not None]}
@@ -234,10 +230,7 @@ def _reports_json(
 
 def present_evaluation(evaluation: Evaluation) -> Presenter:
     """Present an evaluation. JSON does not load what lays out tables."""
-    leaks = [warning for warning in evaluation.warnings if isinstance(warning, DataLeak)]
-    others = [warning for warning in evaluation.warnings if not isinstance(warning, DataLeak)]
-
-    leak = next(iter(leaks), None)
+    leak = next((one for one in evaluation.warnings if isinstance(one, DataLeak)), None)
     return Presenter(
         tables=partial(evaluation_parts, evaluation),
         to_json=lambda: {
@@ -247,7 +240,7 @@ def present_evaluation(evaluation: Evaluation) -> Presenter:
             **_questions_json(evaluation.questions),
         },
         answers=lambda: [conclusion.sentence for conclusion in evaluation.conclusions],
-        warnings=[*map(str, others)],
+        warnings=[str(one) for one in evaluation.warnings if not isinstance(one, DataLeak)],
         leak=lambda: leak,
         headline=lambda: [report_line(evaluation, leak)],
     )
@@ -260,60 +253,46 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Json]:
         Rates and probabilities are fractions, not percent. What JSON cannot say (NaN, infinity) is
         null next to a `reason`; what ablated contexts do not have is null.
     """
+    unit, smallest = evaluation.unit, evaluation.smallest_probability
     ties = evaluation.near_ties
-    smallest = evaluation.smallest_probability
     return {
         "contexts": evaluation.contexts,
         "decoding": {"views": evaluation.decoding_name, "calibration": evaluation.calibration},
         **attributes(evaluation, "k", "repeats", "by", "unit"),
-        "intervals": GENERALISATION[evaluation.unit],
+        "intervals": GENERALISATION[unit],
         "metrics": [
             attributes(spec, "name", "title", "unit", "better") for spec in evaluation.metrics
         ],
-        "groups": [_group(group, smallest, evaluation.unit) for group in evaluation.groups],
-        "letters": _letters(evaluation.letters, evaluation.unit),
+        "groups": [_group(group, smallest, unit) for group in evaluation.groups],
+        "letters": None if evaluation.letters is None else _letters(evaluation.letters, unit),
         **attributes(evaluation, "view_tv", "mean_answer_mass", "smallest_probability"),
-        "near_ties": None if ties is None else asdict(ties),
-        "notes": [to_json(note) for note in evaluation.notes],
+        "near_ties": None if ties is None else members(ties),
+        **attributes(evaluation, "notes"),
         "warnings": warnings_json(evaluation.warnings),
     }
 
 
 def _group(group: Group, smallest_probability: float, unit: ClusterUnit) -> Json:
+    nll = group.nll
+    if nll is not None:
+        bound = {"lower_bound": to_json(nll.lower_bound(smallest_probability))}
     return {
-        **attributes(group, "name", "items", "families"),
-        COUNTS[unit]: group.clusters,
-        "metrics": {
-            name: estimate_json(estimate, unit) for name, estimate in group.estimates.items()
-        },
-        "pairs": None if group.pairs is None else asdict(group.pairs),
-        "nll": None
-        if group.nll is None
-        else {
-            "infinite_items": group.nll.infinite_items,
-            "finite_mean": to_json(group.nll.finite_mean),
-            "lower_bound": to_json(group.nll.lower_bound(smallest_probability)),
-        },
-        "answer_scores": to_json(group.answer_scores),
-        "answer_scores_by_chance": to_json(group.chance),
+        **attributes(group, "name", "items", "families", **{COUNTS[unit]: "clusters"}),
+        "metrics": {name: estimate_json(one, unit) for name, one in group.estimates.items()},
+        "nll": None if nll is None else attributes(nll, "infinite_items", "finite_mean") | bound,
+        **attributes(group, "pairs", "answer_scores", answer_scores_by_chance="chance"),
     }
 
 
-def _letters(letters: SlotHomogeneity | None, unit: ClusterUnit) -> Json:
-    if letters is None:
-        return None
+def _letters(letters: SlotHomogeneity, unit: ClusterUnit) -> Json:
+    counts = {COUNTS[unit]: "clusters", f"discordant_{COUNTS[unit]}": "discordant_clusters"}
+    slots = {"favoured": letters.favoured, "avoided": letters.avoided}
     return {
         "codes": [position_name(slot) for slot in range(len(letters.observed))],
-        "picked": letters.observed.tolist(),
-        "right_answer": letters.expected.tolist(),
-        **attributes(letters, "chi2", "dof", "p_value"),
-        "item_views": letters.units,
-        COUNTS[unit]: letters.clusters,
-        f"discordant_{COUNTS[unit]}": letters.discordant_clusters,
-        "letter_p_values": to_json(letters.letter_p_values),
-        "favoured": [position_name(slot) for slot in letters.favoured],
-        "avoided": [position_name(slot) for slot in letters.avoided],
-        "detectable_shift": to_json(letters.detectable),
+        **attributes(letters, "chi2", "dof", "p_value", picked="observed", right_answer="expected"),
+        **attributes(letters, "letter_p_values", item_views="units", detectable_shift="detectable"),
+        **attributes(letters, **counts),
+        **{name: [position_name(slot) for slot in of_name] for name, of_name in slots.items()},
         "reason": reason_text(letters.reason, unit),
     }
 
@@ -323,74 +302,63 @@ def has_row(spec: MetricSpec, values: Iterable[float]) -> bool:
     return spec.name != ANSWER_MASS or not all(map(math.isnan, values))
 
 
-def run_heading(title: str, provenance: Provenance, names: ArmNames = KEYS) -> tuple[Line, ...]:
-    """Identify a run: folder, arm, seed, adapter, base model and data."""
-    lines = [Line(one_line(title), "strong")]
-    for label, value in run_facts(provenance, names).items():
-        lines.append(Line(one_line(f"  {label + ':':<12}{value}")))
-    return tuple(lines)
-
-
 def run_facts(provenance: Provenance, names: ArmNames = KEYS) -> dict[str, object]:
     """Return what identifies a run, by label, without what is not recorded."""
+    custody = provenance.custody
     facts = {
         "arm": None if provenance.arm is None else names.arm(provenance.named(provenance.arm)),
         "seed": provenance.seed,
         "adapter": provenance.adapter_name,
         "base model": provenance.base_model,
         "data": provenance.data_name,
-        "trained on": None
-        if provenance.custody.training is None
-        else provenance.custody.training_text,
+        "trained on": None if custody.training is None else custody.training_text,
         "contract": provenance.contract.remark,
         "quantised": provenance.quantisation,
     }
     return {label: value for label, value in facts.items() if value is not None}
 
 
-def run_parts(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]:
-    """Lay out the report on a run, its order audit, and its conclusions."""
-    heading = run_heading(report.run.title, report.run.provenance, names)
-    parts = evaluation_parts(report.evaluation, report.order_audit)
-    answers = (Line(conclusion.sentence, "strong") for conclusion in report.conclusions)
-    spent = () if report.spent is None else (Line(f"Requests: {report.spent.words}."),)
-    return (*heading, *parts, *answers_parts(report.questions), *spent, *answers)
+def run_parts(report: RunReport, names: ArmNames = KEYS) -> Iterator[Part]:
+    """Lay out the report on a run: what it is, its order audit, and its conclusions."""
+    yield Line(one_line(report.run.title), "strong")
+    for label, value in run_facts(report.run.provenance, names).items():
+        yield Line(one_line(f"  {label + ':':<12}{value}"))
+    yield from evaluation_parts(report.evaluation, report.order_audit)
+    yield from answers_parts(report.questions)
+    if report.spent is not None:
+        yield Line(f"Requests: {report.spent.words}.")
+    yield from answer_lines(conclusion.sentence for conclusion in report.conclusions)
 
 
-def evaluation_parts(evaluation: Evaluation, audit: OrderAudit | None = None) -> tuple[Part, ...]:
+def evaluation_parts(evaluation: Evaluation, audit: OrderAudit | None = None) -> Iterator[Part]:
     """Lay out the evaluation of a run: metrics, pairs, letters, order audit, then the notes."""
-    parts: list[Part] = [
-        Line(decoding_text(evaluation)),
-        metrics_table(evaluation.groups, evaluation.metrics, evaluation.unit),
-    ]
-    probabilities = evaluation.groups[0].top_answers is not None
-    if probabilities:
-        parts.append(calibration_error_table(evaluation.groups))
-    if any(_n_pairs(group.pairs) for group in evaluation.groups):
-        parts.append(_pairs_table(evaluation.groups))
-    if probabilities:
-        parts.append(groups_table(evaluation.groups))
-    if evaluation.letters is not None and evaluation.letters.units:
-        parts.append(_letters_table(evaluation.letters, evaluation.unit))
-    parts += _view_tv(evaluation)
-    parts += () if audit is None else order_parts(audit, evaluation.unit)
-    return (*parts, *(Line(f"Note: {note!s}", "caution") for note in evaluation.notes))
-
-
-def _view_tv(evaluation: Evaluation) -> tuple[Line, ...]:
-    """Say how view TV is distributed over the items, if any item is shown in several orders."""
-    tv = evaluation.view_tv
-    if tv is None:
-        return ()
-    median, p90, largest = (f"{100 * value:.1f}%" for value in (tv.median, tv.p90, tv.largest))
-    small = count_and_share(round(tv.share_below_small * tv.items), tv.items)
-    source = ", as the log states it" if tv.recorded else ""
-    return (
-        Line(
+    groups, unit, letters, tv = (
+        evaluation.groups,
+        evaluation.unit,
+        evaluation.letters,
+        evaluation.view_tv,
+    )
+    yield Line(decoding_text(evaluation))
+    yield metrics_table(groups, evaluation.metrics, unit)
+    if groups[0].top_answers is not None:
+        yield calibration_error_table(groups)
+    if any(group.pairs is not None and group.pairs.total for group in groups):
+        yield _pairs_table(groups)
+    if groups[0].top_answers is not None:
+        yield answer_scores_table(groups)
+    if letters is not None and letters.units:
+        yield _letters_table(letters, unit)
+    if tv is not None:
+        median, p90, largest = (f"{100 * value:.1f}%" for value in (tv.median, tv.p90, tv.largest))
+        small = count_and_share(round(tv.share_below_small * tv.items), tv.items)
+        source = ", as the log states it" if tv.recorded else ""
+        yield Line(
             f"View TV of {tv.items:,} items{source}: median {median}, 90% at most {p90}, largest "
             f"{largest}; {small} below {100 * SMALL_VIEW_TV:g}%."
-        ),
-    )
+        )
+    if audit is not None:
+        yield from order_parts(audit, unit)
+    yield from (Line(f"Note: {note!s}", "caution") for note in evaluation.notes)
 
 
 def metrics_table(
@@ -403,66 +371,73 @@ def metrics_table(
         specs: the metrics.
         unit: units of the intervals.
     """
-    columns = [Column("", "left")]
-    columns += [Column(group.name, "left", below=items_and_units(group, unit)) for group in groups]
-    return Table(
-        name="metrics",
-        columns=tuple(columns),
-        rows=tuple(
-            table_row(titled(spec), *(_metric_cell(group, spec, unit) for group in groups))
-            for spec in specs
-            if has_row(spec, [group.estimates[spec.name].value for group in groups])
-        ),
+
+    def cell(spec: MetricSpec, group: Group) -> Cell:
+        estimate = group.estimates[spec.name]
+        below = ""
+        if estimate.n and estimate.n not in (group.items, group.answers):
+            counted = find_metric(spec.name).counts
+            below = f"of {estimate.n:,} {counted}{'s' if estimate.n > 1 else ''}"
+            if estimate.clusters != estimate.n:
+                below = f"of {estimate.n:,} ({estimate.clusters:,} {short_clusters(unit)})"
+        # The table of calibration below has the p-values.
+        made = estimate_cell(estimate, spec.unit, below=below, test=False)
+        return replace(made, reason=reason_text(made.reason, unit))
+
+    shown = [
+        spec
+        for spec in specs
+        if has_row(spec, [group.estimates[spec.name].value for group in groups])
+    ]
+    return make_table(
+        "metrics",
+        shown,
+        (Column("", "left"), titled),
+        *((group_column(group, unit), partial(cell, group=group)) for group in groups),
         keys=1,
     )
 
 
+def group_column(group: Group | GroupComparison, unit: ClusterUnit) -> Column:
+    """Return the column of a group, with its numbers of items and families, or source families."""
+    sizes = f"{group.items:,} items, {group.clusters:,} {short_clusters(unit)}"
+    return Column(group.name, "left", below=sizes)
+
+
 def calibration_error_table(groups: Sequence[Group]) -> Table:
     """Lay out ECE, in bins and without, next to that of a calibrated model: one row per group."""
-    rows, bins = [], CalibrationError.bins
-    for group in groups:
-        ece = group.estimates["ece"]
-        if not isinstance(ece, CalibrationError) or math.isnan(ece.value):
-            continue
-        numbers = (ece.value, ece.floor, ece.floor_high)
-        error, bins = replace(ece, value=ece.debiased), ece.bins
-        scores, chance = group.answer_scores, group.chance
-        smooth = (
-            math.nan if scores is None else scores.smooth_ece,
-            math.nan if chance is None else chance.smooth_ece,
-        )
-        rows.append(
-            table_row(
-                group.name,
-                *(value_text(number, "percent") for number in numbers),
-                p_value_number(ece.p_value),
-                Cell(estimate_text(error, "percent"), reason=ece.reason),
-                *(value_text(number, "percent") for number in smooth),
-            )
-        )
-    return Table(
-        name="calibration-error",
-        title=f"Calibration: ECE in {bins} bins against that of a calibrated model with these "
-        "confidences (%)",
-        columns=(
-            Column("", "left"),
-            *right_columns(
-                "ECE",
-                "noise floor",
-                "95% below",
-                "p if calibrated",
-                "true error, debiased",
-                "smooth ECE",
-                "noise floor",
+    estimates = [(group, group.estimates["ece"]) for group in groups]
+    known = [
+        (group, ece)
+        for group, ece in estimates
+        if isinstance(ece, CalibrationError) and not math.isnan(ece.value)
+    ]
+    bins = known[-1][1].bins if known else CalibrationError.bins
+
+    def smooth(group: Group, name: Literal["answer_scores", "chance"]) -> str:
+        scores = getattr(group, name)
+        return UNDEFINED if scores is None else value_text(scores.smooth_ece, "percent")
+
+    return make_table(
+        "calibration-error",
+        known,
+        (Column("", "left"), lambda row: row[0].name),
+        ("ECE", lambda row: value_text(row[1].value, "percent")),
+        ("noise floor", lambda row: value_text(row[1].floor, "percent")),
+        ("95% below", lambda row: value_text(row[1].floor_high, "percent")),
+        ("p if calibrated", lambda row: p_value_number(row[1].p_value)),
+        (
+            "true error, debiased",
+            lambda row: Cell(
+                estimate_text(replace(row[1], value=row[1].debiased), "percent"),
+                reason=row[1].reason,
             ),
         ),
-        rows=tuple(rows),
+        ("smooth ECE", lambda row: smooth(row[0], "answer_scores")),
+        ("noise floor", lambda row: smooth(row[0], "chance")),
+        title=f"Calibration: ECE in {bins} bins against that of a calibrated model with these "
+        "confidences (%)",
     )
-
-
-def items_and_units(group: Group | GroupComparison, unit: ClusterUnit) -> str:
-    """Write the numbers of items and families, or source families, of a group."""
-    return f"{group.items:,} items, {group.clusters:,} {short_clusters(unit)}"
 
 
 def titled(spec: MetricSpec) -> str:
@@ -528,63 +503,34 @@ def decoding_text(evaluation: Evaluation) -> str:
     )
 
 
-def _metric_cell(group: Group, spec: MetricSpec, unit: ClusterUnit) -> Cell:
-    estimate = group.estimates[spec.name]
-    below = ""
-    if estimate.n and estimate.n not in (group.items, group.answers):
-        counted = find_metric(spec.name).counts
-        below = f"of {estimate.n:,} {counted}{'s' if estimate.n > 1 else ''}"
-        if estimate.clusters != estimate.n:
-            below = f"of {estimate.n:,} ({estimate.clusters:,} {short_clusters(unit)})"
-    # The table of calibration below has the p-values.
-    cell = estimate_cell(estimate, spec.unit, below=below, test=False)
-    return replace(cell, reason=reason_text(cell.reason, unit))
-
-
-def _n_pairs(pairs: PairOutcomes | None) -> int:
-    if pairs is None:
-        return 0
-    return pairs.both_right + pairs.only_base + pairs.only_counterfactual + pairs.neither
-
-
 def _pairs_table(groups: Sequence[Group]) -> Table:
-    titles = ("both correct", "only base", "only counterf.", "neither", "same answer to both")
-    rows = []
-    for group in groups:
-        total, pairs = _n_pairs(group.pairs), group.pairs
-        if pairs is None:
-            continue
-        counts = (
-            pairs.both_right,
-            pairs.only_base,
-            pairs.only_counterfactual,
-            pairs.neither,
-            pairs.same_answer,
-        )
-        shares = (
-            Cell(UNDEFINED if count is None else count_and_share(count, total)) for count in counts
-        )
-        rows.append(table_row(group.name, f"{total:,}", *shares))
-    return Table(
-        name="pairs",
+    def share(row: tuple[Group, PairOutcomes], name: str) -> str:
+        count: int | None = getattr(row[1], name)
+        return UNDEFINED if count is None else count_and_share(count, row[1].total)
+
+    titles = {
+        "both_right": "both correct",
+        "only_base": "only base",
+        "only_counterfactual": "only counterf.",
+        "neither": "neither",
+        "same_answer": "same answer to both",
+    }
+    return make_table(
+        "pairs",
+        [(group, group.pairs) for group in groups if group.pairs is not None],
+        (Column("", "left"), lambda row: row[0].name),
+        ("pairs", lambda row: row[1].total),
+        *((title, partial(share, name=name)) for name, title in titles.items()),
         title="Pairs: which of the two members are answered correctly",
-        columns=(Column("", "left"), Column("pairs"), *map(Column, titles)),
-        rows=tuple(rows),
     )
 
 
-def _count_text(count: float) -> str:
-    """Write a count, which ties may split: 60, or 33.3."""
-    return f"{round(float(count), 1):,.15g}"
-
-
 def _letters_table(letters: SlotHomogeneity, unit: ClusterUnit) -> Table:
+    """Lay out how often letters are chosen and correct; ties may split a count: 60, or 33.3."""
     names = [position_name(slot) for slot in range(len(letters.observed))]
-    lines = [
-        ("letter", *names),
-        ("chosen", *map(_count_text, letters.observed)),
-        ("correct", *map(_count_text, letters.expected)),
-    ]
+    lines = [("letter", *names)]
+    for name, counts in (("chosen", letters.observed), ("correct", letters.expected)):
+        lines.append((name, *(f"{round(float(count), 1):,.15g}" for count in counts)))
     if len(names) > len(LETTERS):  # one row per position, as no page is that wide
         lines = [*zip(*lines, strict=True)]
     head, *body = lines

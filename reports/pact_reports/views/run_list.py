@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from pact_eval.evaluation.notes import LowAnswerMass, gap_words
 from pact_eval.evaluation.run_list import ListedRun, RunState
 from pact_eval.evaluation.settings import Settings
 from pact_eval.numbers import (
+    UNDEFINED,
     ends_text,
     has_width,
     plain_decoding,
@@ -33,24 +35,11 @@ from pact_eval.runs.folder import Run
 from pact_eval.runs.places import shown
 from pact_eval.runs.provenance import EVALUATION
 from pact_eval.runs.seal import seal_digest
-from pact_eval.stats.estimate import Estimate
-from pact_reports.table import (
-    Cell,
-    Column,
-    Line,
-    Mark,
-    Part,
-    Table,
-    Tone,
-    columns_and_rows,
-    left_columns,
-    table_row,
-)
+from pact_reports.table import Cell, Column, Line, Mark, Part, Table, Tone, make_table
 from pact_reports.tables.cells import estimate_cell
-from pact_reports.views.brief import tone_of
-from pact_reports.views.presenter import Presenter
+from pact_reports.views.presenter import Presenter, tone_of
 from pact_reports.views.report import run_facts
-from pact_reports.writers.json import conclusion_json, estimate_json, to_json
+from pact_reports.writers.json import conclusion_json, estimate_json, members
 
 
 def present_run_list(
@@ -97,16 +86,16 @@ def _compare_line(runs: Sequence[ListedRun]) -> list[Line]:
 
 def _json(run: ListedRun, names: ArmNames) -> Json:
     """Return a run; accuracies are fractions, times in ISO 8601."""
-    values = {field.name: to_json(getattr(run, field.name)) for field in fields(run)}
-    concluded = {"order": run.order, "probabilities": run.probabilities, "data": run.data}
-    values |= {name: conclusion_json(one) for name, one in concluded.items() if one is not None}
+    values = members(run)
+    for name in ("order", "probabilities", "data"):
+        if getattr(run, name) is not None:
+            values[name] = conclusion_json(getattr(run, name))
     for name in ("pair_accuracy", "answer_mass", "accuracy"):
         estimate = getattr(run, name)
         values[name] = None if estimate is None else estimate_json(estimate)
-    return values | {
-        "arm_name": None if run.arm is None else names.arm(run.arm),
-        "created": None if run.created is None else run.created.isoformat(),
-    }
+    values["arm_name"] = None if run.arm is None else names.arm(run.arm)
+    values["created"] = None if run.created is None else run.created.isoformat()
+    return values
 
 
 def present_run(run: Run) -> Presenter:
@@ -127,7 +116,6 @@ _LONGEST_NAME: Final = 22
 _LEGEND: Final[tuple[tuple[Mark, str], ...]] = (
     ("significant", "the probabilities are shown to be wrong"),
 )
-_CAPTION: Final = "In %, of {}, {}; runs on one data file by accuracy."
 _ORDERS: Final[dict[Decoding, str]] = {
     "single": "the first order",
     "ensemble": "all orders together",
@@ -139,8 +127,6 @@ _EXPLAINED: Final = {
     _SPENT: " Price of a request; its median latency.",
     "mass": " Mass: the probability on the answer letters.",
 }
-_SOUND: Final = " Sound: as far as checked."
-_NOTHING: Final = ("", "–")
 
 
 def run_list_parts(
@@ -159,41 +145,53 @@ def run_list_parts(
     """
     title, names = _names(runs)
     low = any(map(_has_low_mass, runs))  # then it is a finding, and has its interval
-    layout = columns_and_rows(
+
+    def name(run: ListedRun) -> Cell:
+        """Return what a run is called, its arm if that has another name, and an unusual role."""
+        arm = run.arm or ""
+        labels = [arms.arm(arm)] if arms.arm(arm) != arm else []
+        labels += [] if run.role in (None, EVALUATION) else [str(run.role)]
+        return Cell(names[run.folder], below=one_line(", ".join(labels)))
+
+    def pairs(run: ListedRun) -> str:
+        pair = run.pair_accuracy
+        return "" if pair is None else value_text(pair.value, "percent")
+
+    def state(run: ListedRun) -> Cell:
+        reason = None if run.reason is None else one_line(run.reason)
+        return Cell(run.state, reason=reason, tone=_TONES[run.state])
+
+    table = make_table(
+        "runs",
         [run for group in _groups(runs) for run in group],
-        (Column("run", "left"), lambda run: _name_cell(run, names[run.folder], arms)),
-        ("items", lambda run: "" if run.items is None else f"{run.items:,}"),
-        (Column("accuracy", "left"), lambda run: _accuracy_cell(run.accuracy)),
-        ("pairs", lambda run: _value_cell(run.pair_accuracy)),
-        ("mass", lambda run: _mass_cell(run, interval=low)),
+        (Column("run", "left"), name),
+        ("items", lambda run: "" if run.items is None else run.items),
+        (Column("accuracy", "left"), _accuracy_cell),
+        ("pairs", pairs),
+        ("mass", partial(_mass_cell, interval=low)),
         (Column("order", "left"), lambda run: _word_cell(run.order)),
         (_ECE, _ece_cell),
         (Column(_SPENT, "left"), lambda run: "" if run.spent is None else run.spent.cell),
         (Column("data", "left"), lambda run: _word_cell(run.data)),
-        (Column("state", "left"), _state_cell),
+        (Column("state", "left"), state),
         rule=lambda run: (run.data_sha256,),
+        title=title,
+        legend=_LEGEND,
+        keys=1,
     )
-    sound = any(run.data is not None and run.data.tone == "good" for run in runs)
-    settings = settings or Settings()
-    table = Table("runs", title, "", *layout, _LEGEND, keys=1)
-    cells = ((at, row.cells[at]) for at in range(len(table.columns)) for row in table.rows)
+    cells = ((at, cell) for row in table.rows for at, cell in enumerate(row.cells))
     table = table.only(
-        sorted({at for at, cell in cells if cell.text not in _NOTHING or cell.reason})
+        sorted({at for at, cell in cells if cell.text not in ("", UNDEFINED) or cell.reason})
     )
-    probabilities = plain_decoding(1, settings.calibration_name)
-    caption = _CAPTION.format(_ORDERS[settings.decoding], probabilities)
+    settings = settings or Settings()
+    caption = (
+        f"In %, of {_ORDERS[settings.decoding]}, {plain_decoding(1, settings.calibration_name)}; "
+        "runs on one data file by accuracy."
+    )
     caption += "".join(_EXPLAINED.get(column.title, "") for column in table.columns)
-    caption += _SOUND if sound else ""
+    if any(run.data is not None and run.data.tone == "good" for run in runs):
+        caption += " Sound: as far as checked."
     return (replace(table, caption=caption), *_advice(runs, names))
-
-
-def _name_cell(run: ListedRun, name: str, arms: ArmNames) -> Cell:
-    return Cell(name, below=one_line(", ".join(_labels(run, arms))))
-
-
-def _state_cell(run: ListedRun) -> Cell:
-    reason = None if run.reason is None else one_line(run.reason)
-    return Cell(run.state, reason=reason, tone=_TONES[run.state])
 
 
 def _names(runs: Sequence[ListedRun]) -> tuple[str, dict[Path, str]]:
@@ -207,17 +205,16 @@ def _names(runs: Sequence[ListedRun]) -> tuple[str, dict[Path, str]]:
 
 def _groups(runs: Sequence[ListedRun]) -> list[list[ListedRun]]:
     """Return the runs on each data file, the most accurate first; most runs first, then by name."""
+
+    def rank(run: ListedRun) -> float:
+        unknown = run.accuracy is None or math.isnan(run.accuracy.value)
+        return math.inf if run.accuracy is None or unknown else -run.accuracy.value
+
     groups: dict[str | None, list[ListedRun]] = {}
     for run in runs:
         groups.setdefault(run.data_sha256, []).append(run)
-    ranked = [sorted(group, key=_rank) for group in groups.values()]
+    ranked = [sorted(group, key=rank) for group in groups.values()]
     return sorted(ranked, key=lambda group: -len(group))
-
-
-def _rank(run: ListedRun) -> float:
-    if run.accuracy is None or math.isnan(run.accuracy.value):
-        return math.inf
-    return -run.accuracy.value
 
 
 def _has_low_mass(run: ListedRun) -> bool:
@@ -235,23 +232,10 @@ def _mass_cell(run: ListedRun, *, interval: bool) -> Cell:
     return Cell(text, tone="bad" if _has_low_mass(run) else None)
 
 
-def _labels(run: ListedRun, arms: ArmNames) -> Iterator[str]:
-    """Yield what the name of a run does not say: the display name of its arm, and its role."""
-    arm = run.arm or ""
-    if arms.arm(arm) != arm:
-        yield arms.arm(arm)
-    if run.role not in (None, EVALUATION):
-        yield str(run.role)
-
-
-def _accuracy_cell(accuracy: Estimate | None) -> Cell:
-    if accuracy is None:
+def _accuracy_cell(run: ListedRun) -> Cell:
+    if run.accuracy is None:
         return Cell("")
-    return replace(estimate_cell(accuracy, "percent"), reason=plain_reason(accuracy))
-
-
-def _value_cell(estimate: Estimate | None) -> Cell:
-    return Cell("" if estimate is None else value_text(estimate.value, "percent"))
+    return replace(estimate_cell(run.accuracy, "percent"), reason=plain_reason(run.accuracy))
 
 
 def _ece_cell(run: ListedRun) -> Cell:
@@ -298,24 +282,19 @@ def run_card(run: Run) -> Table:
     Args:
         run: on full or ablated contexts.
     """
-    views = run.predictions
-    families = len({*views.family.tolist()})
-    contexts = "ablated contexts, which have no right answers" if run.ablated else None
-    facts = {
-        **run_facts(run.provenance),
-        "contexts": contexts,
-        "sample": sample_text(len(views), families, "family"),
-        "views": f"K = {views.k}",
-        "seal": None if run.provenance.seal is None else seal_digest(run.provenance.seal),
-    }
-    return Table(
-        name="run",
+    views, seal = run.predictions, run.provenance.seal
+    facts = run_facts(run.provenance)
+    if run.ablated:
+        facts["contexts"] = "ablated contexts, which have no right answers"
+    facts["sample"] = sample_text(len(views), len({*views.family.tolist()}), "family")
+    facts["views"] = f"K = {views.k}"
+    if seal is not None:
+        facts["seal"] = seal_digest(seal)
+    return make_table(
+        "run",
+        facts.items(),
+        (Column("", "left"), lambda fact: fact[0]),
+        (Column("", "left"), lambda fact: one_line(str(fact[1]))),
         title=one_line(f"Run {run.title}"),
-        columns=left_columns("", ""),
-        rows=tuple(
-            table_row(label, one_line(str(value)))
-            for label, value in facts.items()
-            if value is not None
-        ),
         keys=1,
     )

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pact_eval._json import Json
+from pact_eval.data.records import Field
+from pact_eval.numbers import UNDEFINED
 from pact_eval.plain_text import one_line
 from pact_eval.prompts.requests import Decision
-from pact_reports.table import (
-    Cell,
-    Column,
-    Line,
-    Part,
-    Table,
-    left_columns,
-    right_columns,
-    table_row,
-)
+from pact_reports.table import Cell, Column, Line, Part, Table, make_table, table_row
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import attributes
 
@@ -28,7 +21,6 @@ if TYPE_CHECKING:  # they lead to torch and to a client
     from pact_eval.scoring.servers.decide import ServedDecisions, ServedField
     from pact_eval.scoring.servers.probe import ServerProbe
     from pact_eval.scoring.servers.source import RequestPlan
-    from pact_eval.scoring.servers.wire import Spread
     from pact_eval.scoring.workers.pool import PoolProgress
 
 
@@ -47,53 +39,41 @@ def answers_json(decisions: Iterable[Decision]) -> dict[str, dict[str, Json]]:
         decision.field.name: {
             "type": decision.field.kind,
             "answer": decision.answer,
-            "probabilities": {
-                answer.key: probability
-                for answer, probability in zip(
-                    decision.field.answers, decision.probabilities, strict=True
-                )
-            },
+            "probabilities": _by_answer(decision.field, decision.probabilities),
             **attributes(decision, "expected_level", "answer_mass", "views_agree"),
         }
         for decision in decisions
     }
 
 
+def _by_answer(field: Field, probabilities: Sequence[float]) -> dict[str, Json]:
+    answers = (answer.key for answer in field.answers)
+    return dict(zip(answers, probabilities, strict=True))
+
+
 def present_served_decisions(served: ServedDecisions) -> Presenter:
-    """Present the answers of a server; TV is a fraction in JSON."""
-    return Presenter(tables=partial(served_parts, served), to_json=partial(_json, served))
+    """Present the answers of a server; TV is a fraction in JSON.
 
+    A field has its probabilities in each order, and what orders and repeats move.
+    """
 
-def _json(served: ServedDecisions) -> dict[str, Json]:
-    decisions = [field.decision for field in served.fields if field.decision is not None]
-    answers = answers_json(decisions)
-    for field in served.fields:
-        answers[field.field.name] = answers.get(field.field.name, {}) | _spreads(field)
-    return {
-        "answers": {**answers},
-        "server": {
-            "wire": served.wire,
-            "asked": served.model,
-            **attributes(served, "answered_by", "decimals", "requests"),
-        },
-    }
+    def as_json() -> dict[str, Json]:
+        answers = answers_json(one.decision for one in served.fields if one.decision is not None)
+        for one in served.fields:
+            orders: list[Json] = [
+                {
+                    "order": [one.field.answers[index].key for index in view.order],
+                    "probabilities": _by_answer(one.field, view.probabilities),
+                }
+                for view in one.orders
+            ]
+            spread = attributes(one, "between_orders", "between_repeats", "missing")
+            known = answers.get(one.field.name, {})
+            answers[one.field.name] = known | {"orders": orders} | spread
+        named = attributes(served, "wire", "answered_by", "decimals", "requests", asked="model")
+        return {"answers": {**answers}, "server": named}
 
-
-def _spreads(field: ServedField) -> dict[str, Json]:
-    """Return the probabilities in each order, and what orders and repeats move."""
-    return {
-        "orders": [
-            {
-                "order": [field.field.answers[index].key for index in view.order],
-                "probabilities": {
-                    answer.key: p
-                    for answer, p in zip(field.field.answers, view.probabilities, strict=True)
-                },
-            }
-            for view in field.orders
-        ],
-        **attributes(field, "between_orders", "between_repeats", "missing"),
-    }
+    return Presenter(tables=partial(served_parts, served), to_json=as_json)
 
 
 def present_server_probe(probe: ServerProbe) -> Presenter:
@@ -113,11 +93,10 @@ def decision_table(
         decisions: each with the range of every probability over the orders; empty for one order.
         changes: what is said of an answer on which the orders do not agree.
     """
-    rows, notes = [], set[str]()
+    rows = []
     for decision, ranges in decisions:
         texts = [f"{p:.1%}" for p in decision.probabilities]
         if ranges:
-            notes.add("In brackets, the lowest and the highest probability over the orders.")
             texts = [
                 f"{text} ({100 * low:.1f} to {100 * high:.1f})"
                 for text, (low, high) in zip(texts, ranges, strict=True)
@@ -127,7 +106,7 @@ def decision_table(
             answer = f"{answer} (expected level {decision.expected_level:.2f})"
         below = changes if decision.views_agree is False else ""
         first = (decision.field.name, decision.field.kind, Cell(answer, below=below))
-        mass = "–" if decision.answer_mass is None else f"{decision.answer_mass:.1%}"
+        mass = UNDEFINED if decision.answer_mass is None else f"{decision.answer_mass:.1%}"
         ranked = sorted(
             zip(decision.field.answers, decision.probabilities, texts, strict=True),
             key=lambda entry: -entry[1],
@@ -135,77 +114,71 @@ def decision_table(
         for number, (option, _, text) in enumerate(ranked):
             *left, right = ("",) * 4 if number else (*first, mass)
             rows.append(table_row(*left, text, option.key, right, rule=number == 0))
+    heads = ("field", "kind", "answer", "probability", "of", "answer mass")
+    numbers = ("probability", "answer mass")
+    in_brackets = "In brackets, the lowest and the highest probability over the orders."
     table = Table(
         name="decisions",
-        columns=(
-            *left_columns("field", "kind", "answer"),
-            Column("probability"),
-            Column("of", "left"),
-            Column("answer mass"),
-        ),
+        columns=tuple(Column(head, "right" if head in numbers else "left") for head in heads),
         rows=tuple(rows),
-        notes=tuple(notes),
+        notes=(in_brackets,) if any(ranges for _, ranges in decisions) else (),
     )
     known = any(decision.answer_mass is not None for decision, _ in decisions)
-    return table if known else table.only(range(len(table.columns) - 1))
+    return table if known else table.only(range(len(heads) - 1))
 
 
-def served_parts(decisions: ServedDecisions) -> tuple[Part, ...]:
+def served_parts(decisions: ServedDecisions) -> Iterator[Part]:
     """Lay out the reply of a server to one request: decisions and their spread."""
-    missing = [
-        Line(f"{served.field.name}: {served.missing.status}: {served.missing.reason}", "caution")
-        for served in decisions.fields
-        if served.missing is not None
-    ]
-    name, decimals = decisions.answered_by, decisions.decimals
-    by = "the answers carry no name" if name is None else f"{name} answers"
-    rounded = "" if decimals is None else f"; probabilities are rounded to {decimals} decimals"
-    who = (
-        f"{decisions.model} was asked, {by}: wire {decisions.wire}, "
-        f"{decisions.requests:,} requests{rounded}"
-    )
     answered = [
         (field.decision, field.ranges if len(field.orders) > 1 else ())
         for field in decisions.fields
         if field.decision is not None
     ]
-    return (
-        decision_table(answered, "changes with the order"),
-        _spread_table(decisions.fields),
-        *missing,
-        Line(one_line(who)),
+    yield decision_table(answered, "changes with the order")
+    yield _spread_table(decisions.fields)
+    for served in decisions.fields:
+        if served.missing is not None:
+            why = f"{served.missing.status}: {served.missing.reason}"
+            yield Line(f"{served.field.name}: {why}", "caution")
+    name, decimals = decisions.answered_by, decisions.decimals
+    by = "the answers carry no name" if name is None else f"{name} answers"
+    rounded = "" if decimals is None else f"; probabilities are rounded to {decimals} decimals"
+    yield Line(
+        one_line(
+            f"{decisions.model} was asked, {by}: wire {decisions.wire}, "
+            f"{decisions.requests:,} requests{rounded}"
+        )
     )
 
 
 def _spread_table(fields: Sequence[ServedField]) -> Table:
     """Lay out the spread over orders and over repeats: two rows per field."""
-    rows = []
-    for served in fields:
-        if served.between_repeats is not None:
-            orders = ("one order", "–", "–")
-            if served.between_orders is not None:
-                orders = _spread(served.between_orders, "orders")
-            rows += [
-                table_row(*(served.field.name, *orders), rule=True),
-                table_row(*("", *_spread(served.between_repeats, "repeats of one"))),
-            ]
-    return Table(
-        name="orders",
-        title="What the order of the answers moves, beside noise",
-        columns=(
-            *(Column(head, "left") for head in ("field", "asked in")),
-            *right_columns("largest TV (%)", "flips"),
+    rows = [
+        (served, of, spread)
+        for served in fields
+        if served.between_repeats is not None
+        for of, spread in (
+            ("orders", served.between_orders),
+            ("repeats of one", served.between_repeats),
+        )
+    ]
+    return make_table(
+        "orders",
+        rows,
+        (Column("field", "left"), lambda row: row[0].field.name if row[1] == "orders" else ""),
+        (
+            Column("asked in", "left"),
+            lambda row: f"{row[2].answers} {row[1]}" if row[2] else "one order",
         ),
-        rows=tuple(rows),
+        ("largest TV (%)", lambda row: f"{100 * row[2].largest_tv:.1f}" if row[2] else UNDEFINED),
+        ("flips", lambda row: str(row[2].flips) if row[2] else UNDEFINED),
+        rule=lambda row: row[0].field.name,
+        title="What the order of the answers moves, beside noise",
         notes=(
             "TV: total variation distance of two of the answers. Flips: those whose most probable "
             "answer is not that of the first. A server that remembers its answers shows no noise.",
         ),
     )
-
-
-def _spread(spread: Spread, of: str) -> tuple[str, str, str]:
-    return f"{spread.answers} {of}", f"{100 * spread.largest_tv:.1f}", f"{spread.flips}"
 
 
 def plan_sentence(plan: RequestPlan) -> str:
@@ -226,14 +199,10 @@ def plan_sentence(plan: RequestPlan) -> str:
     requests += f", {plan.probes} to probe" if plan.probes else ""
     if plan.seconds is None:
         return requests
-    return f"{requests}; {_duration(plan.seconds)} at {plan.requests_per_minute:,g} per minute"
-
-
-def _duration(seconds: float) -> str:
-    minutes = seconds / 60
-    if minutes < 2:
-        return f"{seconds:.0f} s"
-    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+    minutes = plan.seconds / 60
+    duration = f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+    duration = f"{plan.seconds:.0f} s" if minutes < 2 else duration
+    return f"{requests}; {duration} at {plan.requests_per_minute:,g} per minute"
 
 
 def probe_lines(probe: ServerProbe) -> tuple[Line, ...]:

@@ -6,8 +6,7 @@ Decodings that may undo effects of the order, compared.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import fields
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Final, cast
 
@@ -28,17 +27,11 @@ from pact_eval.numbers import (
     value_text,
 )
 from pact_eval.plain_text import one_line
-from pact_eval.remedies import (
-    NoTokens,
-    RemedyComparison,
-    RemedyMetric,
-    RemedyRow,
-)
-from pact_reports.table import Cell, Column, Line, Part, Table, columns_and_rows
+from pact_eval.remedies import NoTokens, RemedyComparison, RemedyRow
+from pact_reports.table import Cell, Column, ColumnOf, Line, Part, Table, make_table
 from pact_reports.tables.cells import NOISE, estimate_cell, unit_of, value_cell
-from pact_reports.views.brief import Brief, Fact, line_count
-from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import answer_json, to_json, warnings_json
+from pact_reports.views.presenter import Brief, Fact, Presenter, line_count
+from pact_reports.writers.json import answer_json, attributes, members, to_json, warnings_json
 
 
 def present_sweep(
@@ -51,11 +44,7 @@ def present_sweep(
         run: the run.
         points: its numbers for each number of views, one or more.
     """
-
-    def headline() -> list[str]:
-        answer = sweep_answer(points)
-        return [] if answer is None else [after_leak(answer, experiment.data.leak)]
-
+    answer, warnings = sweep_answer(points), experiment.applied_warnings
     return Presenter(
         tables=lambda: (
             Line(one_line(run.run.title), "strong"),
@@ -65,53 +54,62 @@ def present_sweep(
             "answer": answer_json([experiment.data]),
             "run": run.place,
             "decoding": {**experiment.settings.label},
-            "points": [*map(_point_json, points)],
-            "warnings": warnings_json(experiment.applied_warnings),
+            "points": [
+                {
+                    "k": point.k,
+                    "group": cast("dict[str, Json]", to_json(point.group))
+                    | attributes(point.group, "answer_scores", "chance"),
+                }
+                for point in points
+            ],
+            "warnings": warnings_json(warnings),
         },
-        warnings=[*map(str, experiment.applied_warnings)],
+        warnings=[*map(str, warnings)],
         leak=lambda: experiment.data.leak,
-        headline=headline,
+        headline=lambda: [after_leak(answer, experiment.data.leak)] if answer else [],
         first=lambda: brief_sweep(experiment, run, points),
         retold=True,
     )
-
-
-def _point_json(point: SweepPoint) -> Json:
-    group = point.group
-    values = {
-        field.name: to_json(getattr(group, field.name)) for field in fields(group) if field.repr
-    }
-    scores = {"answer_scores": to_json(group.answer_scores), "chance": to_json(group.chance)}
-    return {"k": point.k, "group": values | scores}
 
 
 _MOST_ROWS: Final = 6
 
 
 def brief_sweep(experiment: Experiment, run: ExperimentRun, points: Sequence[SweepPoint]) -> Brief:
-    """Return a run at several numbers of views, without intervals; arguments as above."""
-    group, title = points[0].group, run.run.title
-    shown, asked = _few(points), "repeats" if run.provenance.repeats else "orders"
+    """Return a run at several numbers of views, without intervals; arguments as above.
+
+    Of many points, the first, the last, and those at doubled K are shown.
+    """
+    group, title, shown = points[0].group, run.run.title, [*points]
+    if len(points) > _MOST_ROWS:
+        doubled = {points[0].k * 2**power for power in range(_MOST_ROWS - 1)}
+        shown = [*(point for point in points[:-1] if point.k in doubled), points[-1]]
+    asked = "repeats" if run.provenance.repeats else "orders"
     left_out = "" if len(shown) == len(points) else f"All {len(points)} numbers of {asked} and "
     decoding = plain_decoding(1, experiment.settings.calibration_name)
     sample = sample_text(group.items, group.families, experiment.settings.unit)
+
+    def value(point: SweepPoint, spec: MetricSpec) -> str:
+        return value_text(point.group.estimates[spec.name].value, spec.unit)
+
+    # In plain words the metrics that some point has; `--full` has those of the other commands.
+    table = make_table(
+        "sweep",
+        shown,
+        (asked, lambda point: str(point.k)),
+        *(
+            (_PLAIN.get(spec.name, spec.title), partial(value, spec=spec))
+            for spec in registered_metrics("full", "sweep")
+            if any(value(point, spec) != UNDEFINED for point in points)
+        ),
+        bare=True,
+    )
     return Brief(
         [Fact("run", one_line(f"{title}, {sample}, {decoding}"))],
         more=f"{left_out}{'i' if left_out else 'I'}ntervals: --full.",
         cautions=[Line(one_line(title), "strong")] if sweep_answer(points) is None else [],
-        tables=[_table(shown, asked)],
+        tables=[table],
     )
-
-
-def _few(points: Sequence[SweepPoint]) -> list[SweepPoint]:
-    """Return all points, or if they are many, the first, the last, and those at doubled K."""
-    if len(points) <= _MOST_ROWS:
-        return list(points)
-    ks = [points[0].k]
-    while 2 * ks[-1] < points[-1].k:
-        ks.append(2 * ks[-1])
-    doubled = [point for point in points[:-1] if point.k in ks]
-    return [*doubled[: _MOST_ROWS - 1], points[-1]]
 
 
 _PLAIN: Final = {
@@ -119,26 +117,6 @@ _PLAIN: Final = {
     "flip_rate": "Answers change",
     "ensemble_gain": "Gain, points",
 }
-"""Titles of metrics of several orders in plain words; `--full` has those of the other commands."""
-
-
-def _table(points: Sequence[SweepPoint], asked: str) -> Table:
-    """Lay out the metrics that some point has, in plain words."""
-    specs = [
-        spec
-        for spec in registered_metrics("full", "sweep")
-        if not all(math.isnan(point.group.estimates[spec.name].value) for point in points)
-    ]
-
-    def value(point: SweepPoint, spec: MetricSpec) -> str:
-        return value_text(point.group.estimates[spec.name].value, spec.unit)
-
-    layout = columns_and_rows(
-        points,
-        (asked, lambda point: str(point.k)),
-        *((_PLAIN.get(spec.name, spec.title), partial(value, spec=spec)) for spec in specs),
-    )
-    return Table("sweep", "", "", *layout, bare=True)
 
 
 def sweep_table(points: Sequence[SweepPoint], calibration: Calibration) -> Table:
@@ -151,24 +129,24 @@ def sweep_table(points: Sequence[SweepPoint], calibration: Calibration) -> Table
     group = points[0].group
     specs = registered_metrics("full", "sweep")  # JSON has every metric
     method = methods_text(group.estimates[spec.name] for spec in specs)
-    caption = (
-        f"Decoding: ensemble of the first K views, {calibration}; {group.items:,} items, "
-        f"{group.families:,} families. View TV and flips are of the raw views.\n"
-        f"Rates in %, gain in points, NLL in nats; in brackets the {method}. {NOISE}"
-    )
 
     def cell(point: SweepPoint, spec: MetricSpec) -> Cell:
         return estimate_cell(point.group.estimates[spec.name], spec.unit)
 
-    layout = columns_and_rows(
+    return make_table(
+        "sweep",
         points,
         ("K", lambda point: str(point.k)),
         *(
             (Column(spec.title, "left", better=spec.better), partial(cell, spec=spec))
             for spec in specs
         ),
+        caption=(
+            f"Decoding: ensemble of the first K views, {calibration}; {group.items:,} items, "
+            f"{group.families:,} families. View TV and flips are of the raw views.\n"
+            f"Rates in %, gain in points, NLL in nats; in brackets the {method}. {NOISE}"
+        ),
     )
-    return Table("sweep", "", caption, *layout)
 
 
 def sweep_answer(points: Sequence[SweepPoint]) -> str | None:
@@ -202,35 +180,16 @@ def present_remedy_comparison(comparison: RemedyComparison) -> Presenter:
 
 
 def _json(comparison: RemedyComparison) -> dict[str, Json]:
+    """Return the remedies; a row has the name of its remedy, as it is in the table."""
+    rows: list[Json] = [
+        {**attributes(row.remedy, "name", "title"), **members(row)} for row in comparison.rows
+    ]
     return {
-        "answer": {
-            "status": comparison.status,
-            "helping": list(comparison.helping),
-            "enough": comparison.enough,
-            "price": comparison.price,
-        },
-        "remedies": cast("dict[str, Json]", to_json(comparison))
-        | {"rows": [_row(row) for row in comparison.rows]},
+        "answer": attributes(comparison, "status", "helping", "enough", "price"),
+        "remedies": cast("dict[str, Json]", to_json(comparison)) | {"rows": rows},
     }
 
 
-def _row(row: RemedyRow) -> dict[str, Json]:
-    """Return a row with the name of its remedy, as it is in the table."""
-    return {
-        "name": row.remedy.name,
-        "title": row.remedy.title,
-        **cast("dict[str, Json]", to_json(row)),
-    }
-
-
-_VALUES: Final = (
-    ("accuracy", False),
-    ("pair_accuracy", False),
-    ("nll_nats", False),
-    ("nll_nats", True),
-    ("ece", False),
-    ("flip_rate", False),
-)
 _SHORT: Final = {"Pair accuracy": "Pairs", "Flip rate": "Flips"}
 _NO_TOKENS: Final[dict[NoTokens, str]] = {
     "served": "a server answered: whether it shares prefixes is not known",
@@ -245,9 +204,12 @@ def remedies_parts(comparison: RemedyComparison) -> Iterator[Part]:
     yield _remedies_table(comparison)
     for row in comparison.rows:
         if row.without_prior:
+            why = "the fit has no items, or too few orders, of their number of answers"
+            if row.remedy.contextual:
+                why = "they have no content-free probabilities, or one of 0"
             yield Line(
                 f"Note: {row.remedy.title}: {row.without_prior:,} of {comparison.items:,} items "
-                f"stay as they are, because {_why_untouched(row)}.",
+                f"stay as they are, because {why}.",
                 "caution",
             )
     if not comparison.content_free:
@@ -261,69 +223,61 @@ def remedies_parts(comparison: RemedyComparison) -> Iterator[Part]:
     )
 
 
-def _why_untouched(row: RemedyRow) -> str:
-    if row.remedy.contextual:
-        return "they have no content-free probabilities, or one of 0"
-    return "the fit has no items, or too few orders, of their number of answers"
-
-
 def _remedies_table(comparison: RemedyComparison) -> Table:
-    folds = f"{comparison.folds} folds by {comparison.fold_unit}"
     no_tokens = comparison.no_tokens
-    why = None if no_tokens is None else _NO_TOKENS[no_tokens]
-    layout = columns_and_rows(
+
+    def metric(name: str, *, tempered: bool = False) -> ColumnOf[RemedyRow]:
+        spec = comparison.rows[0].metric(name).spec
+        title = f"{spec.title} at T" if tempered else spec.title
+        numbers = (f"{title} ({unit_of(spec, SINGLE)})",)
+
+        def cell(row: RemedyRow) -> Cell:
+            try:
+                found = row.metric(name, tempered=tempered)
+            except KeyError:
+                return Cell(UNDEFINED, (math.nan,), reason="no temperature can be fitted")
+            return value_cell(found.value.value, spec, found.value.reason)
+
+        return Column(_SHORT.get(title, title), numbers=numbers, better=spec.better), cell
+
+    def tokens(number: float, why: NoTokens | None) -> Cell:
+        if math.isnan(number):
+            return Cell(UNDEFINED, (math.nan,), reason=None if why is None else _NO_TOKENS[why])
+        return Cell(f"{number:,.0f}", (number,))
+
+    return make_table(
+        "remedies",
         comparison.rows,
         (Column("Remedy", "left"), lambda row: Cell(row.remedy.title, data=row.remedy.name)),
-        *(_value_column(comparison, name, tempered=tempered) for name, tempered in _VALUES),
-        (Column("Prompts", numbers=("prompts per item",)), _prompts_cell),
-        (_COMPUTED, lambda row: _tokens_cell(row.cost.tokens, why)),
-        (_SENT, lambda row: _tokens_cell(row.cost.sent_tokens, _NO_TOKENS["unknown"])),
+        metric("accuracy"),
+        metric("pair_accuracy"),
+        metric("nll_nats"),
+        metric("nll_nats", tempered=True),
+        metric("ece"),
+        metric("flip_rate"),
+        (
+            Column("Prompts", numbers=("prompts per item",)),
+            lambda row: Cell(prompts_text(row.cost.prompts), (row.cost.prompts,)),
+        ),
+        (
+            Column("Computed", numbers=("computed tokens per item",)),
+            lambda row: tokens(row.cost.tokens, no_tokens),
+        ),
+        (
+            Column("Sent", numbers=("sent tokens per item",)),
+            lambda row: tokens(row.cost.sent_tokens, "unknown"),
+        ),
+        title=f"Remedies, the cheapest in {comparison.price} first",
+        caption=(
+            f"{comparison.items:,} items, {comparison.families:,} families. Priors and "
+            f"temperatures are fitted on other families ({comparison.folds} folds by "
+            f"{comparison.fold_unit}).\n"
+            "K: views per item. Rates in %, NLL in nats. At T: after a temperature. Flips: another "
+            "answer from the next views.\n"
+            "Per item: prompts; tokens computed with shared prefixes counted once; tokens sent in "
+            "full prompts."
+        ),
     )
-    caption = (
-        f"{comparison.items:,} items, {comparison.families:,} families. Priors and "
-        f"temperatures are fitted on other families ({folds}).\n"
-        "K: views per item. Rates in %, NLL in nats. At T: after a temperature. Flips: another "
-        "answer from the next views.\n"
-        "Per item: prompts; tokens computed with shared prefixes counted once; tokens sent in "
-        "full prompts."
-    )
-    return Table(
-        "remedies", f"Remedies, the cheapest in {comparison.price} first", caption, *layout
-    )
-
-
-_COMPUTED: Final = Column("Computed", numbers=("computed tokens per item",))
-
-
-_SENT: Final = Column("Sent", numbers=("sent tokens per item",))
-
-
-def _value_column(
-    comparison: RemedyComparison, name: str, *, tempered: bool
-) -> tuple[Column, Callable[[RemedyRow], Cell]]:
-    spec = comparison.rows[0].metric(name).spec
-    title = f"{spec.title} at T" if tempered else spec.title
-    numbers = (f"{title} ({unit_of(spec, SINGLE)})",)
-    column = Column(_SHORT.get(title, title), numbers=numbers, better=spec.better)
-    return column, lambda row: _value_cell(row, name, tempered)
-
-
-def _prompts_cell(row: RemedyRow) -> Cell:
-    return Cell(prompts_text(row.cost.prompts), (row.cost.prompts,))
-
-
-def _value_cell(row: RemedyRow, name: str, tempered: bool) -> Cell:
-    try:
-        metric = row.metric(name, tempered=tempered)
-    except KeyError:
-        return Cell(UNDEFINED, (math.nan,), reason="no temperature can be fitted")
-    return value_cell(metric.value.value, metric.spec, metric.value.reason)
-
-
-def _tokens_cell(tokens: float, why: str | None) -> Cell:
-    if math.isnan(tokens):
-        return Cell(UNDEFINED, (math.nan,), reason=why)
-    return Cell(f"{tokens:,.0f}", (tokens,))
 
 
 _MAIN: Final = ("k2", "k2_additive", "k1_additive", "k1_batch", "k1_contextual")
@@ -345,38 +299,39 @@ def brief_remedies(comparison: RemedyComparison) -> Brief:
 
 
 def _brief(comparison: RemedyComparison, shown: Collection[str | None]) -> Brief:
-    """Return some remedies, and the sample."""
+    """Return some remedies with their differences from one view, and the sample."""
     marks = "" if comparison.k == 1 else "; * shown after Holm's adjustment"
     sample = sample_text(comparison.items, comparison.families)
-    layout = columns_and_rows(
+
+    def value(row: RemedyRow, name: str) -> str:
+        metric = row.metric(name)
+        percent = "%" if metric.spec.unit == "percent" else ""
+        return f"{value_text(metric.value.value, metric.spec.unit)}{percent}"
+
+    def from_one(row: RemedyRow, name: str) -> str:
+        metric = row.metric(name)
+        against = metric.differences.get("k1")
+        if against is None:
+            return ""
+        difference = interval_text(against.difference, metric.spec.difference_unit)
+        return f"{difference}{'*' if against.marked else ''}"
+
+    one = f"- 1 {comparison.asked}"
+    table = make_table(
+        "remedies",
         [row for row in comparison.rows if row.remedy.name in shown],
         (Column("remedy", "left"), lambda row: _called(comparison, row)),
-        ("accuracy", lambda row: _value(row, "accuracy")),
-        (Column(f"- 1 {comparison.asked}, points", "left"), lambda row: _from_one(row, "accuracy")),
-        ("NLL", lambda row: _value(row, "nll_nats")),
-        (Column(f"- 1 {comparison.asked}", "left"), lambda row: _from_one(row, "nll_nats")),
+        ("accuracy", partial(value, name="accuracy")),
+        (Column(f"{one}, points", "left"), partial(from_one, name="accuracy")),
+        ("NLL", partial(value, name="nll_nats")),
+        (Column(one, "left"), partial(from_one, name="nll_nats")),
+        bare=True,
     )
     return Brief(
         [Fact("sample", f"{sample}{marks}")],
         more="Pairs, ECE, flips and costs: --full.",
-        tables=[Table("remedies", "", "", *layout, bare=True)],
+        tables=[table],
     )
-
-
-def _value(row: RemedyRow, name: str) -> str:
-    metric = row.metric(name)
-    percent = "%" if metric.spec.unit == "percent" else ""
-    return f"{value_text(metric.value.value, metric.spec.unit)}{percent}"
-
-
-def _from_one(row: RemedyRow, name: str) -> str:
-    """Write the difference of a metric from that of one view."""
-    metric = row.metric(name)
-    against = metric.differences.get("k1")
-    if against is None:
-        return ""
-    difference = interval_text(against.difference, metric.spec.difference_unit)
-    return f"{difference}{'*' if against.marked else ''}"
 
 
 def remedies_answer(comparison: RemedyComparison) -> str:
@@ -426,12 +381,11 @@ def _price(comparison: RemedyComparison, row: RemedyRow) -> str:
 
 def _gain(row: RemedyRow) -> str:
     """Say which of accuracy and NLL is better than that of one view, with the interval."""
-    shown = [row.metric(name) for name in ("accuracy", "nll_nats")]
-    return " ".join(_difference(metric) for metric in shown if metric.is_better("k1"))
-
-
-def _difference(metric: RemedyMetric) -> str:
-    difference = metric.differences["k1"].difference
-    unit = metric.spec.difference_unit
-    word = " points" if unit == "points" else ""
-    return f"{metric.spec.title} changes by {interval_text(difference, unit, word)}."
+    better = []
+    for metric in (row.metric(name) for name in ("accuracy", "nll_nats")):
+        if metric.is_better("k1"):
+            unit = metric.spec.difference_unit
+            word = " points" if unit == "points" else ""
+            text = interval_text(metric.differences["k1"].difference, unit, word)
+            better.append(f"{metric.spec.title} changes by {text}.")
+    return " ".join(better)

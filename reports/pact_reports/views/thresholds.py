@@ -15,6 +15,7 @@ from pact_eval.numbers import (
     CLUSTER,
     CLUSTERS,
     UNDEFINED,
+    Unit,
     about,
     has_width,
     methods_text,
@@ -40,12 +41,11 @@ from pact_eval.thresholds.checking import (
 from pact_eval.thresholds.choice import Gate, Rule, Thresholds
 from pact_eval.thresholds.conclusion import Acting, acting
 from pact_eval.thresholds.files import choice_json
-from pact_eval.thresholds.gates import SIGNAL_NAMES, Target, gate_text, sure_answers
+from pact_eval.thresholds.gates import SIGNAL_NAMES, GateTest, Target, gate_text, sure_answers
 from pact_reports.cases import STATUS_OF, CiReport, gate_report, judged_case
-from pact_reports.table import Cell, Column, Item, Part, Table, columns_and_rows
+from pact_reports.table import Cell, Column, ColumnOf, Item, Part, Table, make_table
 from pact_reports.tables.cells import estimate_cell
-from pact_reports.views.brief import Brief, Fact
-from pact_reports.views.presenter import Presenter
+from pact_reports.views.presenter import Brief, Fact, Presenter
 from pact_reports.writers.json import attributes, conclusion_json, to_json, warnings_json
 
 
@@ -176,10 +176,7 @@ def _tested_facts(gate: Gate, target: Target) -> Iterator[Fact]:
     test = gate.chosen.test
     if not gate.guaranteed or test is None:
         return
-    what = "wrong" if target.limits_error else "left"
-    yield Fact(
-        "tested", f"{test.wrong:,} {what} of {test.accepted:,}, {p_value_text(test.p_value)}"
-    )
+    yield Fact("tested", f"{_tested(test, target)}, {p_value_text(test.p_value)}")
     accepted = percent_text(gate.realised_coverage.value)
     yield Fact(
         "left out",
@@ -191,12 +188,15 @@ def _tested_facts(gate: Gate, target: Target) -> Iterator[Fact]:
         yield Fact("cost", f"{cost:.3g} per item; {asking:.3g} if a person decides all")
 
 
+def _tested(test: GateTest, target: Target) -> str:
+    return f"{test.wrong:,} {'wrong' if target.limits_error else 'left'} of {test.accepted:,}"
+
+
 def _by_group(gates: Sequence[Gate], rule: Rule, target: Target) -> Iterator[Fact]:
     """Yield what every gate accepts, and its test."""
-    what = "wrong" if target.limits_error else "left"
     for gate in gates[:_MOST_ROWS]:
         test = gate.chosen.test
-        tested = "" if test is None else f"; {test.wrong:,} {what} of {test.accepted:,} tested"
+        tested = "" if test is None else f"; {_tested(test, target)} tested"
         accepts = sure_answers(gate.chosen.threshold, rule.signal)
         share = f" ({rate_text(gate.coverage)} of the items)" if gate.guaranteed else ""
         needed = ""
@@ -229,65 +229,64 @@ def check_facts(check: ThresholdsCheck) -> Iterator[Fact]:
 
 def thresholds_table(thresholds: Thresholds) -> Table:
     """Lay out the gates of a run: one row per group."""
-    gates, rule = thresholds.gates, thresholds.rule
-    costs = thresholds.target.kind == "cost"
+    gates, rule, target = thresholds.gates, thresholds.rule, thresholds.target
     method = methods_text((gate.coverage for gate in gates), rule.unit)
-    caption = (
-        f"Rates in %; in brackets the {method}. Tested: {_say_drawn(rule)}; "
-        f"{_counting(thresholds.target)}, with the exact p-value. Left out: source families that "
-        "were left out when their gate was chosen."
-    )
-    layout = columns_and_rows(
+
+    def name(gate: Gate) -> Cell:
+        below = f"{gate.items:,}, {gate.units:,}, {gate.chosen.tested_units:,}"
+        return Cell(gate.group, below=below)
+
+    def tested(gate: Gate) -> Cell:
+        test = gate.chosen.test
+        if test is None:
+            return Cell(UNDEFINED)
+        return Cell(f"{test.wrong:,} of {test.accepted:,}", below=p_value_number(test.p_value))
+
+    def left_out(gate: Gate) -> Cell:
+        accepted = percent_text(gate.realised_coverage.value)
+        return replace(rate_cell(gate.realised_error), below=accepted)
+
+    def cost(gate: Gate) -> Cell:
+        expected, asking = gate.cost or (math.nan, math.nan)
+        return Cell(f"{expected:.3g}", below=f"{asking:.3g}")
+
+    costs: list[ColumnOf[Gate]] = [(Column("cost per item", below="of asking always"), cost)]
+    return make_table(
+        "thresholds",
         gates,
-        (_items_column(rule), _gate_name),
+        (_items_column(rule), name),
         (SIGNAL_NAMES[rule.signal], lambda gate: gate_text(gate.chosen.threshold, rule.signal)),
-        (Column("tested", below="p-value"), _tested_cell),
+        (Column("tested", below="p-value"), tested),
         ("accepted", lambda gate: rate_cell(gate.coverage)),
         ("error, same items", lambda gate: rate_cell(gate.same_items_error)),
-        (Column("error, left out", below="of so many accepted"), _left_out_cell),
-        *([(Column("cost per item", below="of asking always"), _cost_cell)] if costs else []),
+        (Column("error, left out", below="of so many accepted"), left_out),
+        *(costs if target.kind == "cost" else ()),
+        caption=(
+            f"Rates in %; in brackets the {method}. Tested: {_say_drawn(rule, target)}, with the "
+            "exact p-value. Left out: source families that were left out when their gate was "
+            "chosen."
+        ),
+        keys=1,
     )
-    return Table("thresholds", "", caption, *layout, keys=1)
 
 
 def _items_column(rule: Rule) -> Column:
     return Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}, tested")
 
 
-def _gate_name(gate: Gate) -> Cell:
-    return Cell(gate.group, below=f"{gate.items:,}, {gate.units:,}, {gate.chosen.tested_units:,}")
-
-
-def _tested_cell(gate: Gate) -> Cell:
-    test = gate.chosen.test
-    if test is None:
-        return Cell(UNDEFINED)
-    return Cell(f"{test.wrong:,} of {test.accepted:,}", below=p_value_number(test.p_value))
-
-
-def _left_out_cell(gate: Gate) -> Cell:
-    accepted = percent_text(gate.realised_coverage.value)
-    return replace(rate_cell(gate.realised_error), below=accepted)
-
-
-def _cost_cell(gate: Gate) -> Cell:
-    cost, asking = gate.cost or (math.nan, math.nan)
-    return Cell(f"{cost:.3g}", below=f"{asking:.3g}")
-
-
 def check_table(check: ThresholdsCheck) -> Table:
     """Lay out a check: one row per gate."""
     rule, target = check.file.rule, check.file.target
     method = methods_text((gate.coverage for gate in check.gates), rule.unit)
-    caption = (
-        f"Target: {target.limit}. Rates in %; in brackets the {method}. Tested: "
-        f"{_say_drawn(rule)}; {_counting(target)}."
-    )
-    if len(check.gates) > 1:
-        caption += " The p-values are adjusted for all gates together (Holm)."
-    layout = columns_and_rows(
+    together = " The p-values are adjusted for all gates together (Holm)."
+
+    def name(gate: CheckedGate) -> Cell:
+        return Cell(gate.group, below=f"{gate.coverage.n:,}, {gate.units:,}, {gate.tested:,}")
+
+    return make_table(
+        "thresholds-check",
         check.gates,
-        (_items_column(rule), _checked_name),
+        (_items_column(rule), name),
         (SIGNAL_NAMES[rule.signal], lambda gate: gate_text(gate.threshold, rule.signal)),
         ("accepted", lambda gate: rate_cell(gate.coverage)),
         ("error of accepted", lambda gate: rate_cell(gate.error)),
@@ -295,12 +294,12 @@ def check_table(check: ThresholdsCheck) -> Table:
         ("p, exceeded", lambda gate: p_value_number(gate.p_holds)),
         ("p, kept", lambda gate: p_value_number(gate.p_broken)),
         ("result", verdict_text),
+        caption=(
+            f"Target: {target.limit}. Rates in %; in brackets the {method}. Tested: "
+            f"{_say_drawn(rule, target)}.{together if len(check.gates) > 1 else ''}"
+        ),
+        keys=1,
     )
-    return Table("thresholds-check", "", caption, *layout, keys=1)
-
-
-def _checked_name(gate: CheckedGate) -> Cell:
-    return Cell(gate.group, below=f"{gate.coverage.n:,}, {gate.units:,}, {gate.tested:,}")
 
 
 def verdict_text(gate: CheckedGate) -> str:
@@ -313,22 +312,28 @@ _NO_GATE: Final = "no guarantee"
 
 def _set_columns(
     sets_of: Callable[[Item], GroupSets],
-) -> list[tuple[Column, Callable[[Item], Cell]]]:
+) -> list[ColumnOf[Item]]:
     """Return what every table of sets has of them."""
+
+    def size(item: Item) -> Cell:
+        group = sets_of(item)
+        if not group.items:
+            return Cell(UNDEFINED)
+        size = group.size
+        ends = f"[{size.low:.2f}, {size.high:.2f}]" if has_width(size) else ""
+        return Cell(f"{size.value:.2f}", interval=ends, below=f"{group.answers:.2f}")
+
     return [
-        (Column("answers per set", below="of so many"), lambda item: _size_cell(sets_of(item))),
-        (Column("one answer"), lambda item: rate_cell(sets_of(item).single)),
-        (Column("coverage"), lambda item: rate_cell(sets_of(item).coverage)),
+        (Column("answers per set", below="of so many"), size),
+        ("one answer", lambda item: rate_cell(sets_of(item).single)),
+        ("coverage", lambda item: rate_cell(sets_of(item).coverage)),
     ]
 
 
-def _say_drawn(rule: Rule) -> str:
+def _say_drawn(rule: Rule, target: Target) -> str:
     unit = CLUSTER[rule.unit]
-    return f"one item of each {unit}" if rule.counting == "families" else f"items, drawn by {unit}"
-
-
-def _counting(target: Target) -> str:
-    return "wrong of accepted" if target.limits_error else "escalated of all"
+    drawn = f"one item of each {unit}" if rule.counting == "families" else f"items, drawn by {unit}"
+    return f"{drawn}; {'wrong of accepted' if target.limits_error else 'escalated of all'}"
 
 
 def percent_text(rate: float) -> str:
@@ -336,11 +341,9 @@ def percent_text(rate: float) -> str:
     return value_text(rate, "percent")
 
 
-def rate_cell(estimate: Estimate) -> Cell:
-    """Return a rate with its interval."""
-    if math.isnan(estimate.value):
-        return Cell(UNDEFINED)
-    return estimate_cell(estimate, "percent", reasons=False)
+def rate_cell(estimate: Estimate, unit: Unit = "percent") -> Cell:
+    """Return a rate, or a difference of rates, with its interval."""
+    return estimate_cell(estimate, unit, reasons=False)
 
 
 _DIGITS = 4
@@ -380,25 +383,34 @@ def sets_facts(sets: AnswerSets) -> Brief:
     return Brief(facts)
 
 
-def sets_tables(sets: AnswerSets) -> list[Part]:
+def sets_tables(sets: AnswerSets) -> Iterator[Part]:
     """Lay out the sets of a run by kind or question, and by domain."""
+    yield _kinds_table(sets)
     left_out = "Coverage of source families that were left out."
-    return [_kinds_table(sets), *_groups(sets.groups, len(sets.kinds), sets.rule, left_out)]
+    yield from _groups(sets.groups, len(sets.kinds), sets.rule, left_out)
 
 
 def _groups(groups: Sequence[GroupSets], kinds: int, rule: Rule, note: str) -> Iterator[Table]:
     """Yield the sets of all items and of every domain, unless there is one kind and one domain."""
     if len(groups) == 1 and kinds == 1:
         return
-    kind, first = f"{rule.by}s", Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}")
-    layout = columns_and_rows(
+    kind = f"{rule.by}s"
+    yield make_table(
+        "answer-sets-groups",
         groups,
-        (first, lambda group: Cell(group.group, below=_basis(group))),
-        *_set_columns(lambda group: group),
+        (
+            Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}"),
+            lambda group: Cell(group.group, below=_basis(group)),
+        ),
+        *_set_columns(_itself),
+        title=f"All {kind}" if len(groups) == 1 else f"All {kind}, and domains",
+        caption=f"{_shares_text(groups, rule)} The guarantee is for {kind}. {note}".strip(),
+        keys=1,
     )
-    title = f"All {kind}" if len(groups) == 1 else f"All {kind}, and domains"
-    caption = f"{_shares_text(groups, rule)} The guarantee is for {kind}. {note}".strip()
-    yield Table("answer-sets-groups", title, caption, *layout, keys=1)
+
+
+def _itself(group: GroupSets) -> GroupSets:
+    return group
 
 
 def _shares_text(groups: Iterable[GroupSets], rule: Rule) -> str:
@@ -407,24 +419,35 @@ def _shares_text(groups: Iterable[GroupSets], rule: Rule) -> str:
     return f"Shares in %; in brackets the {methods_text(estimates, rule.unit)}."
 
 
+def _basis(group: GroupSets) -> str:
+    return f"{group.items:,}, {group.units:,}"
+
+
 def _kinds_table(sets: AnswerSets) -> Table:
     rule = sets.rule
-    confidence = f"{100 * sets.kinds[0].level.confidence:g}%"
-    caption = (
-        "A set has the most probable answer and those with the probability shown; for levels, the "
-        f"interval with them. {_shares_text((kind.sets for kind in sets.kinds), rule)} Floor: "
-        f"coverage that this choice keeps with {confidence} confidence: one item of each "
-        f"{CLUSTER[rule.unit]} is drawn, and the sets of some miss the answer. Coverage of source "
-        "families that were left out when their sets were chosen."
-    )
-    layout = columns_and_rows(
+
+    def floor(kind: KindSets) -> Cell:
+        level = kind.level
+        text = UNDEFINED if level.threshold is None else percent_text(level.floor)
+        return Cell(text, below=f"{level.missed:,} of {level.drawn:,}")
+
+    return make_table(
+        "answer-sets",
         sets.kinds,
         (_kind_column(rule), lambda kind: Cell(kind.kind, below=_basis(kind.sets))),
         ("probability", lambda kind: level_text(kind.level.threshold)),
-        (Column("floor", below="missed of drawn"), _floor_cell),
+        (Column("floor", below="missed of drawn"), floor),
         *_set_columns(_sets_of),
+        caption=(
+            "A set has the most probable answer and those with the probability shown; for levels, "
+            f"the interval with them. {_shares_text((kind.sets for kind in sets.kinds), rule)} "
+            "Floor: coverage that this choice keeps with "
+            f"{100 * sets.kinds[0].level.confidence:g}% confidence: one item of each "
+            f"{CLUSTER[rule.unit]} is drawn, and the sets of some miss the answer. Coverage of "
+            "source families that were left out when their sets were chosen."
+        ),
+        keys=1,
     )
-    return Table("answer-sets", "", caption, *layout, keys=1)
 
 
 def _sets_of(kind: KindSets | CheckedSets) -> GroupSets:
@@ -435,54 +458,36 @@ def _kind_column(rule: Rule) -> Column:
     return Column(rule.by, "left", below=f"n, {CLUSTERS[rule.unit]}")
 
 
-def _floor_cell(kind_sets: KindSets) -> Cell:
-    level = kind_sets.level
-    floor = UNDEFINED if level.threshold is None else percent_text(level.floor)
-    return Cell(floor, below=f"{level.missed:,} of {level.drawn:,}")
-
-
 def _check_table(check: AnswerSetsCheck) -> Table:
     file, unit = check.file, CLUSTER[check.file.rule.unit]
-    caption = (
-        f"Guarantee, by {file.rule.by}: {coverage_text(file.coverage, file.confidence)}. "
-        f"Tested: this coverage, by one item of each {unit}; missed of drawn, the coverage that "
-        "they show, and the p-values of a lower and of a higher one. "
-        f"{_shares_text((kind.sets for kind in check.kinds), file.rule)}"
-    )
-    if len(check.kinds) > 1:
-        caption += f" The p-values are adjusted for all {file.rule.by}s together (Holm)."
-    layout = columns_and_rows(
+    together = f" The p-values are adjusted for all {file.rule.by}s together (Holm)."
+
+    def shown(kind: CheckedSets) -> Cell:
+        text = UNDEFINED if kind.threshold is None else percent_text(kind.shown)
+        return Cell(text, below=f"{kind.test.wrong:,} of {kind.test.drawn:,}")
+
+    def p_values(kind: CheckedSets) -> Cell:
+        lower, higher = map(p_value_number, (kind.test.p_holds, kind.test.p_broken))
+        return Cell(lower, below=higher)
+
+    return make_table(
+        "answer-sets-check",
         check.kinds,
         (_kind_column(file.rule), lambda kind: Cell(kind.kind, below=_basis(kind.sets))),
         ("probability", lambda kind: level_text(kind.threshold)),
         *_set_columns(_sets_of)[::2],
-        (Column("shown", below="tested"), _shown_cell),
-        (Column("p, lower", below="p, higher"), _p_values_cell),
+        (Column("shown", below="tested"), shown),
+        (Column("p, lower", below="p, higher"), p_values),
         ("result", lambda kind: kind.test.verdict if kind.threshold is not None else _NO_GATE),
+        caption=(
+            f"Guarantee, by {file.rule.by}: {coverage_text(file.coverage, file.confidence)}. "
+            f"Tested: this coverage, by one item of each {unit}; missed of drawn, the coverage "
+            "that they show, and the p-values of a lower and of a higher one. "
+            f"{_shares_text((kind.sets for kind in check.kinds), file.rule)}"
+            f"{together if len(check.kinds) > 1 else ''}"
+        ),
+        keys=1,
     )
-    return Table("answer-sets-check", "", caption, *layout, keys=1)
-
-
-def _shown_cell(checked: CheckedSets) -> Cell:
-    shown = UNDEFINED if checked.threshold is None else percent_text(checked.shown)
-    return Cell(shown, below=f"{checked.test.wrong:,} of {checked.test.drawn:,}")
-
-
-def _p_values_cell(checked: CheckedSets) -> Cell:
-    test = checked.test
-    return Cell(p_value_number(test.p_holds), below=p_value_number(test.p_broken))
-
-
-def _size_cell(group: GroupSets) -> Cell:
-    if not group.items:
-        return Cell(UNDEFINED)
-    size = group.size
-    ends = f"[{size.low:.2f}, {size.high:.2f}]" if has_width(size) else ""
-    return Cell(f"{size.value:.2f}", interval=ends, below=f"{group.answers:.2f}")
-
-
-def _basis(group: GroupSets) -> str:
-    return f"{group.items:,}, {group.units:,}"
 
 
 def gate_notes(notes: Sequence[GateNote], names: ArmNames) -> tuple[str, ...]:

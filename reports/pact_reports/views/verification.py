@@ -8,7 +8,7 @@ from typing import Final
 
 from pact_eval.plain_text import one_line
 from pact_eval.verification import CheckedReport, CheckedRun, FamilyRoles, Outcome, RoleOfFamilies
-from pact_reports.table import Cell, Column, Line, Part, Table, Tone, columns_and_rows
+from pact_reports.table import Cell, Column, Line, Part, Table, Tone, make_table
 from pact_reports.tables.cells import count_cell
 from pact_reports.views.presenter import Presenter
 from pact_reports.writers.json import to_json
@@ -84,25 +84,25 @@ def roles_parts(tables: Sequence[FamilyRoles]) -> tuple[Part, ...]:
 
 
 def _roles_table(table: FamilyRoles) -> Table:
-    layout = columns_and_rows(
+    def also(role: RoleOfFamilies) -> Cell:
+        """Count the families of a role that also have another role."""
+        if not role.shared:
+            return Cell("none")
+        counts = ", ".join(f"{other} {count:,}" for other, count in role.shared.items())
+        text = f"{counts} ({', '.join(role.names)}, ...)" if role.names else counts
+        return Cell(one_line(text), tone="bad")
+
+    named = f" of {one_line(table.adapter)}" if table.adapter else ""
+    stated = "" if table.stated else "; training data not stated"
+    return make_table(
+        "roles",
         table.roles,
         (Column("role", "left"), lambda role: role.role),
         (Column("groups", numbers=("families",)), lambda role: count_cell(role.families)),
-        (Column("also", "left", width=0.3), _also),
+        (Column("also", "left", width=0.3), also),
         (Column("from", "left", width=0.4), lambda role: one_line(", ".join(role.sources))),
+        title=f"Groups that belong together{named}, by role{stated}",
     )
-    named = f" of {one_line(table.adapter)}" if table.adapter else ""
-    stated = "" if table.stated else "; training data not stated"
-    return Table("roles", f"Groups that belong together{named}, by role{stated}", "", *layout)
-
-
-def _also(role: RoleOfFamilies) -> Cell:
-    """Count the families of a role that also have another role."""
-    if not role.shared:
-        return Cell("none")
-    counts = ", ".join(f"{other} {count:,}" for other, count in role.shared.items())
-    text = f"{counts} ({', '.join(role.names)}, ...)" if role.names else counts
-    return Cell(one_line(text), tone="bad")
 
 
 def report_lines(report: CheckedReport) -> tuple[Line, ...]:

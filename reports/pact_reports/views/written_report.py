@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from pact_eval._json import Json
 from pact_reports.files import WrittenReport
 from pact_reports.table import Line
 from pact_reports.tables.cells import leak_lines
 from pact_reports.views.presenter import Presenter
-from pact_reports.writers.json import answer_json, note_json, warnings_json
+from pact_reports.writers.json import answer_json, attributes, note_json, warnings_json
 
 
 def present_written_report(
@@ -30,30 +30,42 @@ def present_written_report(
         reasons: name the figures and tables that were not made, with the reasons; otherwise they
             are counted if no page was written.
     """
-    metrics = written.published
-    different = [*map(str, written.different)]
+    metrics, leak = written.published, written.data.leak
     published = [] if metrics is None else [metrics.published_text]
 
     def as_json() -> dict[str, Json]:
-        values: dict[str, Json] = {"answer": answer_json([written.data])}
-        values["files"] = {**written.files_json()}
-        values["skipped"] = {**_why_skipped(written)}
-        values["notes"] = {name: [*texts] for name, texts in written.notes.items()}
         warnings = [*left_out, *warnings_json(written.warnings), *other_data]
         if metrics is not None:
-            files_read: list[Json] = [*map(str, metrics.files)]
-            (text,) = published
-            warnings.append({"kind": "PublishedMetrics", "files": files_read, "text": text})
-        warnings += map(note_json, written.different)
-        return values | {"warnings": warnings}
+            files: list[Json] = [*map(str, metrics.files)]
+            warnings.append({"kind": "PublishedMetrics", "files": files, "text": published[0]})
+        return {
+            "answer": answer_json([written.data]),
+            "files": written.files_json(),
+            "skipped": {**_why_skipped(written)},
+            **attributes(written, "notes"),
+            "warnings": [*warnings, *map(note_json, written.different)],
+        }
+
+    def remarks() -> Iterator[Line]:
+        yield from leak_lines(leak) if written.html is None else ()
+        lines = skipped_lines(written)
+        if not reasons:
+            counted = len(lines) if written.html is None else 0
+            what = "figure or table lacks" if counted == 1 else "figures and tables lack"
+            lines = [f"{counted} {what} data; -v says which"] if counted else []
+        if written.html is None:
+            drawn = written.notes.items()
+            notes = [f"figure {name}: {note}" for name, texts in drawn for note in texts]
+            lines = [*notes, *lines]
+        yield from (Line(line, unbroken=True) for line in lines)
 
     return Presenter(
         tables=lambda: (Line(str(path), unbroken=True) for path in written.paths),
         to_json=as_json,
-        warnings=[*published, *map(str, written.warnings), *different],
+        warnings=[*published, *map(str, written.warnings), *map(str, written.different)],
         answers=lambda: [written.answer] if written.answer else [],
-        leak=lambda: None if written.html is None else written.data.leak,
-        remarks=lambda: _remarks(written, reasons=reasons),
+        leak=lambda: None if written.html is None else leak,
+        remarks=remarks,
     )
 
 
@@ -68,15 +80,3 @@ def _why_skipped(written: WrittenReport) -> dict[str, str]:
     return {
         f"{kind} {name}": why for kind, reasons in groups.items() for name, why in reasons.items()
     }
-
-
-def _remarks(written: WrittenReport, *, reasons: bool) -> Iterable[Line]:
-    leak = leak_lines(written.data.leak) if written.html is None else ()
-    notes = [f"figure {name}: {note}" for name, texts in written.notes.items() for note in texts]
-    skipped = skipped_lines(written)
-    if not reasons:
-        counted = len(skipped) if written.html is None else 0
-        what = "figure or table lacks" if counted == 1 else "figures and tables lack"
-        skipped = [f"{counted} {what} data; -v says which"] if counted else []
-    lines = [*(notes if written.html is None else ()), *skipped]
-    return (*leak, *(Line(line, unbroken=True) for line in lines))

@@ -72,18 +72,25 @@ def to_json(value: Any) -> Json:
 def note_json(note: Note) -> dict[str, Json]:
     """Turn a note into JSON values: its kind, its numbers and its sentence."""
     if isinstance(note, CalibrationNote):
-        return {"kind": note.kind, **_members(note.numbers), "text": note.sentence}
-    numbers = {field.name: getattr(note, field.name) for field in fields(note)}
-    return {"kind": type(note).__name__, **_members(numbers), "text": str(note)}
+        numbers = {name: to_json(value) for name, value in note.numbers.items()}
+        return {"kind": note.kind, **numbers, "text": note.sentence}
+    return {"kind": type(note).__name__, **members(note), "text": str(note)}
 
 
-def _members(values: Mapping[str, Any]) -> dict[str, Json]:
-    return {name: to_json(value) for name, value in values.items()}
+def members(value: Any) -> dict[str, Json]:
+    """Turn all fields of a frozen object into JSON values, by their names."""
+    return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
 
 
-def attributes(value: object, *names: str) -> dict[str, Json]:
-    """Turn some attributes of an object into JSON values, by their names."""
-    return {name: to_json(getattr(value, name)) for name in names}
+def attributes(value: object, *names: str, **renamed: str) -> dict[str, Json]:
+    """Turn some attributes of an object into JSON values, by their names, or by other keys.
+
+    Example:
+        >>> attributes(complex(1, 2), "real", imaginary="imag")
+        {'real': 1.0, 'imaginary': 2.0}
+    """
+    keys = {**dict(zip(names, names, strict=True)), **renamed}
+    return {key: to_json(getattr(value, name)) for key, name in keys.items()}
 
 
 def estimate_json(estimate: Estimate, unit: ClusterUnit = "family") -> Json:
@@ -144,19 +151,18 @@ def conclusion_json(conclusion: Conclusion) -> dict[str, Json]:
     """
     if isinstance(conclusion, DataConclusion):
         return _data_json(conclusion)
-    numbers = {field.name: to_json(getattr(conclusion, field.name)) for field in fields(conclusion)}
     behind: dict[str, Json] = {
         "items": len(conclusion.items),
         "ids": [*conclusion.items[:_MOST_IDS]],
         "text": str(conclusion.words),
     }
-    return {"question": conclusion.question, **numbers, **behind}
+    return {"question": conclusion.question, **members(conclusion), **behind}
 
 
 def spending_json(spending: Spending) -> Json:
     """Turn price and latency of two runs into JSON values, with what is shown."""
-    changes = [{"finding": one.finding, **_members(vars(one))} for one in spending.changes]
-    return {"finding": spending.finding, **_members(vars(spending)), "changes": [*changes]}
+    changes: list[Json] = [{"finding": one.finding, **members(one)} for one in spending.changes]
+    return {"finding": spending.finding, **members(spending), "changes": changes}
 
 
 def _data_json(conclusion: DataConclusion) -> dict[str, Json]:

@@ -20,7 +20,6 @@ from run_frames import edit_run, frame_of, rows, write_run
 
 from pact_eval.data.records import parse_record
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
-from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.headline import conclude_runs, difference_words, headline
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import ItemRecords
@@ -132,12 +131,12 @@ def test_the_headline_of_six_runs_has_the_best_the_worst_and_the_first(
 @pytest.mark.parametrize("runs", [1, 2, 6])
 def test_every_finding_is_said_once(pages: Callable[[int], Made], runs: int) -> None:
     made = pages(runs)
-    audit = DataConclusion.without_audit("no dataset was given")
-    for run in conclude_runs(made.experiment, audit):
+    data = made.experiment.data
+    for run in conclude_runs(made.experiment, data):
         for conclusion in (run.order, run.probabilities):
             words = conclusion.words
             assert made.text.count(words.numbers.removesuffix(".")) == 1, words
-    assert made.text.count("no dataset was given") == 1
+    assert made.text.count(data.unchecked[0].reason) == 1
 
 
 @pytest.mark.parametrize("runs", [1, 2, 6])
