@@ -98,6 +98,11 @@ class TableRoles:
         return next(iter(self.columns.get(role, ())), None)
 
     @property
+    def named(self) -> dict[str, tuple[str, ...]]:
+        """By role, its columns; of groups too."""
+        return self.columns | {kind: tuple(group) for kind, group in self.groups.items()}
+
+    @property
     def probability_of(self) -> str:
         """The answer whose probability the only column of numbers has."""
         return next(iter(self.groups["probabilities"].values()))
@@ -110,7 +115,12 @@ class TableRoles:
     @property
     def used(self) -> set[str]:
         """Columns that have a role."""
-        return {name for names in (*self.columns.values(), *self.groups.values()) for name in names}
+        return {
+            name
+            for role in (self.columns, self.groups)
+            for names in role.values()
+            for name in names
+        }
 
 
 class KnownColumns:

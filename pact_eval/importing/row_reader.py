@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain, compress
 from operator import le
 from typing import Any, Final, TypeAlias, get_args
@@ -201,9 +201,9 @@ class _Rows:
         is_empty = isinstance(cells, list) and cells.count(None) == len(cells)
         return None if is_empty else cells
 
-    def fail(self, at: int, error: ValueError) -> None:
+    def fail(self, at: int, message: str) -> None:
         """Keep what is wrong with a row, if nothing was before."""
-        self.failures.setdefault(self.numbers[at], error)
+        self.failures.setdefault(self.numbers[at], ValueError(message))
 
     def each(self, function: Callable[..., Any], instead: Any, *cells: Any) -> list[Any]:
         """Return a function of the cells of every row; something else for rows that are wrong."""
@@ -214,7 +214,7 @@ class _Rows:
                 try:
                     value = function(*row)
                 except ValueError as error:
-                    self.fail(at, error)
+                    self.failures[self.numbers[at]] = error
             found.append(value)
         return found
 
@@ -256,52 +256,6 @@ class _Rows:
         if cells is None:
             return [None] * len(self)
         return self.each(partial(_share, column), None, cells)
-
-
-@dataclass(frozen=True)
-class _Lists:
-    """Numbers of rows, one list after the other.
-
-    Attributes:
-        flat: (m,) the numbers.
-        widths: (n,) how many of them each row has, two or more.
-    """
-
-    flat: FloatArray
-    widths: IntArray
-
-    @classmethod
-    def of(cls, lists: Sequence[Sequence[float]]) -> _Lists:
-        """Return lists of numbers."""
-        flat = np.fromiter(chain.from_iterable(lists), np.float64)
-        return cls(flat, np.fromiter(map(len, lists), np.int64, len(lists)))
-
-    @cached_property
-    def starts(self) -> IntArray:
-        """(n,) where the numbers of each row begin."""
-        return np.cumsum(self.widths) - self.widths
-
-    def rows(self, places: IntArray) -> list[list[float]]:
-        """Return the numbers of some rows."""
-        starts, widths = self.starts[places].tolist(), self.widths[places].tolist()
-        flat: list[float] = self.flat.tolist() if starts else []
-        return [flat[at : at + width] for at, width in zip(starts, widths, strict=True)]
-
-    def series(self) -> pl.Series:
-        """Return a column of the lists."""
-        if len({*self.widths.tolist()}) > 1:
-            lists = self.rows(np.arange(len(self.widths)))
-            return list_series("logits", lists, pl.List(pl.Float64()))
-        return pl.Series("logits", self.flat).reshape((len(self.widths), -1)).arr.to_list()
-
-    def largest(self) -> IntArray:
-        """Return (n,) the place of the largest number of each row, the first of equal ones."""
-        places = np.zeros(len(self.widths), np.int64)
-        for width in np.unique(self.widths).tolist():
-            here = self.widths == width
-            numbers = self.flat[np.repeat(here, self.widths)]
-            places[here] = numbers.reshape(-1, width).argmax(axis=1)
-        return places
 
 
 class RowReader:
@@ -373,13 +327,6 @@ class RowReader:
         frame = pl.concat([pl.DataFrame(schema=FRAME), *frames]).sort("at")
         return frame, dict(sorted(rows.failures.items()))
 
-    def id_if_readable(self, value: Mapping[str, Json]) -> str | None:
-        """Return the id of a row, even if the row is otherwise malformed."""
-        given = (value.get(name) for name in self._names["id"])
-        record_id = next((cell for cell in given if cell is not None), None)
-        is_id = isinstance(record_id, str | int) and not isinstance(record_id, bool)
-        return str(record_id) if is_id else None
-
     def unmet_mapping(self) -> list[Problem]:
         """Return one problem per mapped column that no row has."""
         return [
@@ -407,7 +354,7 @@ class RowReader:
             if len(columns) == 1:
                 message = f"expected {self.totals.values} as in earlier rows, got {told}"
             for at in members:
-                rows.fail(at, ValueError(message))
+                rows.fail(at, message)
         if {CONFIDENCES, OUTCOMES} & by_values.keys():
             self.used |= {*self._names["confidence"]}
         return [(values, rows.chosen(places)) for values, places in by_values.items()]
@@ -416,22 +363,22 @@ class RowReader:
         """Return rows whose answers come from one column; None is for rows without an answer."""
         size = len(rows)
         made: dict[str, Any] = {"at": rows.numbers, "values": [values] * size}
+        logits: FloatArray | None = None
         if values is None:
             counts = rows.cells("n_choices") or [None] * size
             kinds = rows.named("kind", "choice", _KINDS)
             n_choices = rows.each(partial(_count, rows.labels["n_choices"]), 2, counts, kinds)
-            logits, made["logits"] = None, [[]] * size
+            made["logits"] = [[]] * size
         else:
             logits, made["censored"] = self._logits(rows, values)
-            n_choices = logits.widths.tolist()
+            n_choices = (~np.isnan(logits)).sum(axis=1).tolist()
         views = rows.wholes("view", 0, _MOST_VIEWS, default=0)
         made |= {"n_choices": n_choices, "view": views}
-        if logits is not None:
-            made |= _of_views(rows, n_choices, views)
+        made |= {} if logits is None else _of_views(rows, n_choices, views)
         made |= self._items(rows, n_choices)
         if logits is not None:
             made |= self._outcomes(rows, values, made, logits)
-            made |= {"logits": logits.series(), "scored": [True] * size}
+            made |= {"logits": _series(logits), "scored": [True] * size}
         else:
             scored = rows.cells("scored") or [None] * size
             made |= {
@@ -458,7 +405,7 @@ class RowReader:
         variants = rows.named("variant", "", _VARIANTS)
         for at, (kind, count) in enumerate(zip(kinds, n_choices, strict=True)):
             if kind == "boolean" and count != 2:
-                rows.fail(at, ValueError(f"expected 2 numbers for a boolean, got {count}"))
+                rows.fail(at, f"expected 2 numbers for a boolean, got {count}")
         families = rows.texts("family", ids)
         item: dict[str, list[Any]] = {
             "id": ids,
@@ -494,14 +441,13 @@ class RowReader:
         return sorted(inside)
 
     def _outcomes(
-        self, rows: _Rows, values: str | None, item: Mapping[str, list[Any]], logits: _Lists
+        self, rows: _Rows, values: str | None, item: Mapping[str, list[Any]], logits: FloatArray
     ) -> dict[str, list[Any]]:
         """Return the answers of rows, and which are right; compare them with what a source says."""
         accepted = item["accepted"]
-        of_right = logits.flat[logits.starts + np.array(item["reference"])]
-        low = np.flatnonzero(of_right == -math.inf)
-        for at, row in zip(low.tolist(), logits.rows(low), strict=True):
-            others = (row[index] == -math.inf for index in accepted[at] or ())
+        of_right = logits[np.arange(len(rows)), item["reference"]]
+        for at in np.flatnonzero(of_right == -math.inf).tolist():
+            others = (logits[at, index] == -math.inf for index in accepted[at] or ())
             self.totals.zero_on_reference += all(others)
         answers = self._answers(rows, logits)
         right = [
@@ -515,8 +461,7 @@ class RowReader:
             self.totals.compared += 1
             self.totals.correct += bool(correct)
             if correct not in (True, False):
-                message = f"correct: expected true or false, got {_show(correct)}"
-                rows.fail(at, ValueError(message))
+                rows.fail(at, f"correct: expected true or false, got {_show(correct)}")
             elif bool(correct) != right[at]:
                 references = " or ".join(map(str, accepted[at] or [item["reference"][at]]))
                 words = ("right", "wrong") if correct else ("wrong", "right")
@@ -524,32 +469,31 @@ class RowReader:
                     f"the log counts this answer as {words[0]}; read as answer {answers[at]} and "
                     f"reference {references}, it is {words[1]}"
                 )
-                rows.fail(at, ValueError(message))
+                rows.fail(at, message)
         return {"answer": answers, "right": right}
 
-    def _answers(self, rows: _Rows, logits: _Lists) -> list[int]:
+    def _answers(self, rows: _Rows, logits: FloatArray) -> list[int]:
         """Return the answers of rows: those of the log, or the most probable ones."""
-        answers = logits.largest()
+        answers: IntArray = np.nanargmax(logits, axis=1)
         stated = rows.cells("answer") if self._answer_is_meant else None
         given = [at for at, cell in enumerate(stated or ()) if cell is not None]
         if given:
-            said = np.array(
-                rows.chosen(given).wholes("answer", 0, (logits.widths[given] - 1).tolist())
-            )
-            places, best = logits.starts[given] + said, logits.starts[given] + answers[given]
-            less = logits.flat[places] < logits.flat[best]
+            most = [len(row) - 1 for row in _lists(logits[given])]
+            said: IntArray = np.array(rows.chosen(given).wholes("answer", 0, most))
+            less = logits[given, said] < logits[given, answers[given]]
             self.totals.not_most_probable += int(less.sum())
             # Of equal ones, the answer of the log is the most probable: probabilities that were
             # rounded tie, and the first would be taken.
-            logits.flat[places[(places != best) & ~less]] += _AHEAD
+            ahead = np.flatnonzero((said != answers[given]) & ~less)
+            logits[np.array(given)[ahead], said[ahead]] += _AHEAD
             answers[given] = said
         found: list[int] = answers.tolist()
         return found
 
-    def _logits(self, rows: _Rows, values: str) -> tuple[_Lists, list[list[int] | None]]:
+    def _logits(self, rows: _Rows, values: str) -> tuple[FloatArray, list[list[int] | None]]:
         """Return the logits of views, and the answers whose logits are upper bounds."""
         if values not in _VALUES:
-            return _Lists.of(_one_answer(rows, values)), [None] * len(rows)
+            return _matrix(_one_answer(rows, values)), [None] * len(rows)
         cells = rows.cells(values)
         censored: Sequence[list[int] | None] = [None] * len(rows)
         ceilings = None if values == "probabilities" else rows.cells("ceiling")
@@ -558,42 +502,34 @@ class RowReader:
         numbers = _numbers(rows, values, cells)
         if values == "probabilities":
             self._check_sums(rows, numbers, range(len(rows)))
-            flat = pl.Series(numbers.flat).log().to_numpy(writable=True)
-            return replace(numbers, flat=flat), [*censored]
-        widths = numbers.widths.tolist()
-        for at, (width, bounds) in enumerate(zip(widths, censored, strict=True)):
-            if bounds and len(bounds) == width:
-                rows.fail(at, ValueError(f"{values}: expected a listed answer, got none"))
-        whole = np.array([bounds is None for bounds in censored])
-        if values == "log_probabilities" and whole.any():
-            exponents = numbers.flat[np.repeat(whole, numbers.widths)].tolist()
-            shares = np.array([math.exp(min(x, 1.0)) for x in exponents])
-            of_whole = _Lists(shares, numbers.widths[whole])
-            self._check_sums(rows, of_whole, np.flatnonzero(whole).tolist())
+            logs = pl.Series(np.maximum(numbers, 0).ravel()).log().to_numpy(writable=True)
+            return logs.reshape(numbers.shape), [*censored]
+        for at, bounds in enumerate(censored):
+            if bounds and len(bounds) == len(cells[at]):
+                rows.fail(at, f"{values}: expected a listed answer, got none")
+        whole = [at for at, bounds in enumerate(censored) if bounds is None]
+        if values == "log_probabilities" and whole:
+            self._check_sums(rows, np.exp(np.minimum(numbers[whole], 1.0)), whole)
         return numbers, [*censored]
 
-    def _check_sums(self, rows: _Rows, lists: _Lists, places: Sequence[int]) -> None:
+    def _check_sums(self, rows: _Rows, numbers: FloatArray, places: Sequence[int]) -> None:
         """Check that numbers are distributions; count those whose sum is 1 only roughly."""
-        low, high, totals = (
-            function.reduceat(lists.flat, lists.starts)
-            for function in (np.minimum, np.maximum, np.add)
-        )
+        totals = np.nansum(numbers, axis=1)
         # Rounded numbers often miss a sum of 1 by just this, so their sum is taken exactly.
         near = np.flatnonzero(np.abs(np.abs(totals - 1) - _EXACT_SUM) < _OF_A_SUM)
-        totals[near] = [*map(math.fsum, lists.rows(near))]
+        totals[near] = [*map(math.fsum, _lists(numbers[near]))]
         off = np.abs(totals - 1)
+        low, high = np.nanmin(numbers, axis=1), np.nanmax(numbers, axis=1)
         outside = (low < 0) | (high > 1 + _EXACT_SUM)
         wrong = np.flatnonzero(outside | (off > self._tolerance - _OF_A_SUM))
-        for at, row in zip(wrong.tolist(), lists.rows(wrong), strict=True):
+        for at, row in zip(wrong.tolist(), _lists(numbers[wrong]), strict=True):
             total = math.fsum(row)
             by = abs(total - 1)
             if outside[at]:
-                message = f"probabilities: expected values from 0 to 1, got {_show([*row])}"
+                shown = _show([*row])
+                rows.fail(places[at], f"probabilities: expected values from 0 to 1, got {shown}")
             elif by > self._tolerance and by > 0.5 * rounding_unit(row) * len(row):
-                message = f"probabilities: expected a sum of 1, got {total:.6g}"
-            else:
-                continue
-            rows.fail(places[at], ValueError(message))
+                rows.fail(places[at], f"probabilities: expected a sum of 1, got {total:.6g}")
         self.totals.renormalised += int((off > _EXACT_SUM).sum())
 
 
@@ -649,7 +585,7 @@ def _one_answer(rows: _Rows, values: str) -> list[list[float]]:
         for at, view in enumerate(rows.cells("view") or ()):
             if view not in (None, 0):
                 message = "view: expected one per item, as it is not known which answers are equal"
-                rows.fail(at, ValueError(message))
+                rows.fail(at, message)
     else:
         n_choices = rows.wholes("n_choices", MIN_ANSWERS, MAX_ANSWERS)
         answers = rows.wholes("answer", 0, [count - 1 for count in n_choices])
@@ -661,6 +597,13 @@ def _one_answer(rows: _Rows, values: str) -> list[list[float]]:
         for count, answer in {*pairs}
     }
     return [logits[pair] for pair in pairs]
+
+
+def _series(matrix: FloatArray) -> pl.Series:
+    """Return a column of the numbers of rows."""
+    if np.isnan(matrix).any():
+        return list_series("logits", _lists(matrix), pl.List(pl.Float64()))
+    return pl.Series("logits", matrix.ravel()).reshape(matrix.shape).arr.to_list()
 
 
 def list_series(name: str, lists: Sequence[Sequence[Any] | None], dtype: pl.List) -> pl.Series:
@@ -745,21 +688,35 @@ def _bounded(cell: Json, ceiling: Json) -> tuple[Json, list[int] | None]:
     return [ceiling if entry is None else entry for entry in cell], unlisted
 
 
-def _numbers(rows: _Rows, name: str, cells: Any) -> _Lists:
-    """Return lists of finite numbers, or the rows of an array."""
+def _numbers(rows: _Rows, name: str, cells: Any) -> FloatArray:
+    """Return (n, W) lists of finite numbers, or the rows of an array."""
     if isinstance(cells, np.ndarray):
-        allowed = MIN_ANSWERS <= cells.shape[1] <= MAX_ANSWERS
-        if allowed and (np.abs(cells) <= _LARGEST).all():
-            return _Lists(cells.flatten(), np.full(len(cells), cells.shape[1]))
+        if MIN_ANSWERS <= cells.shape[1] <= MAX_ANSWERS and (np.abs(cells) <= _LARGEST).all():
+            return np.array(cells)
         cells = cells.tolist()
     if {*map(type, cells)} == {list}:
         flat, widths = [*chain.from_iterable(cells)], [*map(len, cells)]
         allowed = min(widths) >= MIN_ANSWERS and max(widths) <= MAX_ANSWERS
-        if allowed and {*map(type, flat)} == {float}:
-            numbers = np.array(flat)
-            if (np.abs(numbers) <= _LARGEST).all():
-                return _Lists(numbers, np.array(widths))
-    return _Lists.of(rows.each(partial(_numbers_of, name), [0.5, 0.5], cells))
+        if allowed and {*map(type, flat)} == {float} and (np.abs(flat) <= _LARGEST).all():
+            return _matrix(cells)
+    return _matrix(rows.each(partial(_numbers_of, name), [0.5, 0.5], cells))
+
+
+def _matrix(lists: Sequence[Sequence[float]]) -> FloatArray:
+    """Return (n, W) lists of numbers, NaN behind the last of each."""
+    widths = np.array([*map(len, lists)])
+    matrix = np.full((len(lists), widths.max()), math.nan)
+    matrix[np.arange(widths.max()) < widths[:, None]] = [*chain.from_iterable(lists)]
+    return matrix
+
+
+def _lists(matrix: FloatArray) -> list[list[float]]:
+    """Return the numbers of rows without what is behind the last of each."""
+    lists: list[list[float]] = matrix.tolist()
+    if not np.isnan(matrix).any():
+        return lists
+    widths = (~np.isnan(matrix)).sum(axis=1).tolist()
+    return [row[:width] for row, width in zip(lists, widths, strict=True)]
 
 
 def _numbers_of(name: str, value: Json) -> list[float]:

@@ -47,6 +47,7 @@ from pact_eval.importing.table_cells import (
 
 _TIE: Final = 1e-12
 _HASH: Final = 12
+_BOOLEAN: Final = ("false", "true")
 _DIGITS: Final = 15
 """So many decimals of 1 - p are kept: 1 - 0.9 is 0.1, as a file with both columns has it."""
 
@@ -193,6 +194,20 @@ class TableRows:
             if record is None or record.reference is None
             else texts_of_record(record)[record.reference]
             for record in self.records
+        ]
+
+    def labels(self, name: str) -> list[str | None]:
+        """Return what the records say of their rows; of "kind", also what two answers say."""
+        if name == "kind":
+            pairs = zip(self.records, self.options, strict=True)
+            return [
+                ("boolean" if own.texts == _BOOLEAN else None)
+                if record is None
+                else record.field.kind
+                for record, own in pairs
+            ]
+        return [
+            None if record is None else getattr(record, name) or None for record in self.records
         ]
 
     def named(self, row: int, indices: Iterable[int]) -> str:

@@ -151,8 +151,7 @@ class _TableReader:
 
     def _remark(self, chosen: _Chosen) -> str:
         """Say which columns were read, and how the right answer names an option."""
-        roles = {role: "+".join(names) for role, names in self._roles.columns.items()}
-        roles |= {kind: "+".join(group) for kind, group in self._roles.groups.items()}
+        roles = {role: "+".join(names) for role, names in self._roles.named.items()}
         for role, form in zip(("reference", "prediction"), chosen.forms, strict=True):
             if role in roles and form is not None:
                 roles[role] += f" ({form})"
@@ -381,16 +380,8 @@ class _TableReader:
         numbers = self._rows.numbers
         named = [shape for shape in numbers.used if shape.names]
         if any(shape.listed for shape in named):
-            shapes = [numbers.shapes[code] if code >= 0 else None for code in numbers.shape_of]
-            rows = [row for row, shape in enumerate(shapes) if shape and shape.names]
-            labels, _ = distinct_labels(cells[row] for row in rows)
-            if not labels:
-                tops = [
-                    max(zip(numbers.values[row], shape.names or (), strict=False))[1]
-                    for row in rows
-                    if (shape := shapes[row])
-                ]
-                labels, _ = distinct_labels(tops)
+            labels, _ = distinct_labels(cells)
+            labels = labels or distinct_labels(shape.names[0] for shape in named if shape.names)[0]
             raise ShapeError(
                 f"{self._source}: the most probable tokens are listed, and the answers are not "
                 f"known. Name them: --options {shlex.quote(','.join(labels[:6]))}"
@@ -526,7 +517,8 @@ class _TableReader:
         rows, numbers = self._rows, self._rows.numbers
         cases = numbers.cases(rows.options)
         form = self._form_of_names([case for case in cases if case[0].names is not None])
-        vectors = np.full((len(rows), max(map(len, rows.options), default=0)), math.nan)
+        most = max((len(own) for _, own, _ in cases), default=0)
+        vectors = np.full((len(rows), most), math.nan)
         wrong: dict[int, str] = {}
         for shape, own, members in cases:
             indices: Sequence[int | None] | None = range(shape.width)
@@ -914,43 +906,30 @@ class _TableReader:
 
     def _facts(self) -> dict[str, Any]:
         """Return the columns of items and of views that rows or their records have."""
-        rows, entries, size = self._rows, self._rows.entries, len(self._rows)
-        records = [record for record in rows.records if record is not None]
-        is_pair = [own.texts == _BOOLEAN for own in rows.options]
-        columns: dict[str, Any] = {
-            "id": rows.ids,
-            "kind": ["boolean" if is_one else None for is_one in is_pair],
-        }
-        if records:
-            columns |= {
-                "family": [record.family for record in records],
-                "source_family": [record.source_family for record in records],
-                "kind": [record.field.kind for record in records],
-                "variant": [record.variant for record in records],
-                "domain": [record.domain or None for record in records],
-            }
-        labels: dict[str, Sequence[str | None]] = {
-            name: of_texts(as_text, entries.column(column))
-            for name in _LABELS
-            if (column := self._roles.first(name)) is not None
-        }
-        labels["kind"] = self._kinds()
-        if "variant" in labels:
-            labels["variant"] = [x if x in _VARIANTS else None for x in labels["variant"]]
-        if self._families:
-            labels["family"] = self._families
-        for name, cells in labels.items():
-            pairs = zip(cells, columns.get(name) or [None] * size, strict=True)
-            columns[name] = [other if cell is None else cell for cell, other in pairs]
-        if self._families and "source_family" in columns:  # of the data, which have no groups
-            pairs = zip(self._families, columns["source_family"], strict=True)
-            columns["source_family"] = [of_data if x is None else None for x, of_data in pairs]
+        rows, entries = self._rows, self._rows.entries
+        columns: dict[str, Any] = {"id": rows.ids}
+        for name in (*_LABELS, "kind"):
+            column = self._roles.first(name)
+            if name != "kind" and not (column or self._data or self._families):
+                continue
+            theirs = rows.labels(name)
+            own: Sequence[str | None] = of_texts(as_text, entries.column(column))
+            if name == "variant":
+                own = [text if text in _VARIANTS else None for text in own]
+            if name == "kind":
+                own = self._kinds()
+            if self._families and name == "family":
+                own = self._families
+            if self._families and name == "source_family":  # of the data, which have no groups
+                pairs = zip(self._families, theirs, strict=True)
+                theirs = [of_data if x is None else None for x, of_data in pairs]
+            columns[name] = [b if a is None else a for a, b in zip(own, theirs, strict=True)]
         for name in (*_NUMBERS, "code_order"):
             if name in self._entries.columns:
                 read = partial(_number_or_list, name)
                 columns[name] = read_each(read, entries.column(name), self._wrong)
         unknown: Json = []  # which letters a prompt showed, if the table does not say it
-        orders = columns.get("code_order") or [None] * size
+        orders = columns.get("code_order") or [None] * len(rows)
         columns["code_order"] = [unknown if order is None else order for order in orders]
         if self._grouping.labels:
             values = [entry.value for entry in entries.entries]
@@ -961,9 +940,7 @@ class _TableReader:
     def _block(self, chosen: _Chosen) -> dict[str, Json]:
         """Return how the table was read, for `run.json`."""
         roles, rows, column = self._roles, self._rows, self._roles.first("id")
-        columns: dict[str, Json] = {r: [*names] for r, names in roles.columns.items()}
-        columns |= {kind: [*group] for kind, group in roles.groups.items()}
-        block: dict[str, Json] = {"columns": columns}
+        block: dict[str, Json] = {"columns": {x: [*names] for x, names in roles.named.items()}}
         if roles.labels:
             block["labelled"] = True
         if self._families:

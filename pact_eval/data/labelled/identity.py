@@ -107,9 +107,10 @@ def counts_in_order(entries: Entries, column: str) -> bool:
         >>> counts_in_order(table, "idx")
         True
     """
+    if _rank(column) != _COUNTING:
+        return False
     cells = [(as_text(cell) or "").strip() for cell in entries.column(column)]
-    numbered = [[str(start + n) for n in range(len(cells))] for start in (0, 1)]
-    return _rank(column) == _COUNTING and cells in numbered
+    return cells in [[str(start + n) for n in range(len(cells))] for start in (0, 1)]
 
 
 def text_of_row(value: Mapping[str, Json], columns: Sequence[str]) -> str | None:

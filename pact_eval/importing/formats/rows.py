@@ -12,7 +12,6 @@ from pact_eval.data.labelled.entries import Entries, Entry, read_entries
 from pact_eval.data.labelled.reading import IGNORED, PREDICTED, ROLES, Reading
 from pact_eval.errors import InputError, Problem
 from pact_eval.importing.one_number import ForeignTable
-from pact_eval.importing.row_reader import RowReader
 from pact_eval.importing.source import (
     ImportOptions,
     Log,
@@ -103,16 +102,18 @@ def is_own(entries: Entries, options: ImportOptions) -> bool:
 
 
 def _own_rows(entries: Entries, options: ImportOptions) -> Iterator[LogRow | Problem]:
-    names = RowReader(options.mapping)
     yield from entries.problems
     for entry in entries.entries:
         line, where = _place(entry, entries)
+        name = entry.value.get(options.mapping.get("id", "id"))
+        is_id = isinstance(name, str | int) and not isinstance(name, bool)
+        record = str(name) if is_id else None
         try:
             row = {**entry.value, **options.grouping.of_entry(entry.value)}
         except ValueError as error:
-            yield Problem(line, names.id_if_readable(entry.value), f"{where}{error}")
+            yield Problem(line, record, f"{where}{error}")
             continue
-        yield LogRow(line, names.id_if_readable(entry.value), row, where)
+        yield LogRow(line, record, row, where)
 
 
 def _place(entry: Entry, entries: Entries) -> tuple[int | None, str]:
