@@ -28,8 +28,6 @@ from typing import Final, Literal
 
 import numpy as np
 import polars as pl
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from pact_eval._files import is_url
 from pact_eval._typing import BoolArray, FloatArray, IntArray
@@ -556,6 +554,9 @@ def _joint_families(rows: pl.DataFrame) -> pl.Series:
     items = rows["id"].rank("dense").to_numpy().astype(np.int64) - 1
     families = rows["family"].rank("dense").to_numpy().astype(np.int64) - 1 + items.max() + 1
     size = int(families.max()) + 1
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     edges = coo_array((np.ones(len(rows)), (items, families)), shape=(size, size))
     _, code = connected_components(edges, directed=False)
     named = rows.select("id").with_columns(code=pl.Series(code[items]))

@@ -86,10 +86,8 @@ def _words_of_rows(known: KnownColumns) -> list[frozenset[str]]:
             rows.append(frozenset(map(fold_label, texts)))
         return rows
     names = [name for group in roles.groups.values() for name in group.values()]
-    sides = map(roles.first, ("reference", "prediction"))
-    cells = [cell for name in sides if name for cell in entries.column(name)]
     stated = known.table.reading.options
-    words = frozenset(map(fold_label, stated or names or distinct_labels(cells)[0]))
+    words = frozenset(map(fold_label, stated or names or known.answers))
     return [words] * len(entries.entries) if words else []
 
 

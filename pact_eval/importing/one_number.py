@@ -23,11 +23,9 @@ from pact_eval.data.labelled.reading import IGNORED, Reading, columns_option, ro
 from pact_eval.data.records import Record
 from pact_eval.errors import ShapeError
 from pact_eval.importing.labels_file import NO_LABELS
+from pact_eval.importing.row_reader import SCORES
 from pact_eval.importing.source import References, texts_of_record
 from pact_eval.importing.table_cells import numbers_in
-
-SCORES: Final = ("probabilities", "log_probabilities", "logits")
-"""The kinds of numbers for all answers, which are roles of columns."""
 
 ANSWER_COLUMN: Final = re.compile(
     r"(p|pr|prob|proba|probability|logprob|logit)[_.](.+)", re.DOTALL | re.IGNORECASE

@@ -28,14 +28,16 @@ import numpy as np
 import polars as pl
 
 from pact_eval._json import Json, describe, dumps, finite_number
-from pact_eval._typing import BoolArray, FloatArray, IntArray
+from pact_eval._typing import FloatArray, IntArray
 from pact_eval.data.records import MAX_ANSWERS, MIN_ANSWERS, PairVariant
 from pact_eval.errors import InputError, Problem
 from pact_eval.runs.predictions import SUM_TOLERANCE, rounding_unit
 from pact_eval.runs.provenance import ANSWERS, CONFIDENCES, GRADES, OUTCOMES
 from pact_eval.runs.rows import OF_LOGS, SCHEMA, STATUSES, UNANSWERED
 
-_VALUES: Final = ("probabilities", "log_probabilities", "logits")
+SCORES: Final = ("probabilities", "log_probabilities", "logits")
+"""The columns of numbers for all answers."""
+
 _OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "kind": ("kind", "type"),
     "reference": ("reference", "gold"),
@@ -45,7 +47,7 @@ _OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     name: _OTHER_NAMES.get(name, (name,))
     for name in (
-        *("id", "family", "source_family", "domain", "kind", "variant", "reference", *_VALUES),
+        *("id", "family", "source_family", "domain", "kind", "variant", "reference", *SCORES),
         *("view", "code_order", "prompt_tokens", "answer_mass", "view_tv", "ceiling", "answer"),
         *("confidence", "n_choices", "status", "reason", "correct", "scored", "grade"),
     )
@@ -67,7 +69,9 @@ Cells: TypeAlias = Sequence[Json]
 """The cells of a column; None without a value."""
 
 _WITHOUT_VALUES = ("answer", "confidence", "grade", "correct")
-_KINDS = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
+KINDS: Final = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
+"""Names of kinds of question, and what they mean."""
+
 _STATUSES: Final[Mapping[str, str | None]] = {
     **{name: name for name in STATUSES},
     **dict.fromkeys(("ok", "answered")),
@@ -336,7 +340,7 @@ class RowReader:
 
     def _by_values(self, rows: _Rows) -> list[tuple[str, _Rows]]:
         """Return the rows by the column that their answers come from."""
-        names = (*_VALUES, *_WITHOUT_VALUES)
+        names = (*SCORES, *_WITHOUT_VALUES)
         cells, none = map(rows.cells, names), [False] * len(rows)
         given = (none if x is None else [cell is not None for cell in x] for x in cells)
         places: dict[tuple[bool, ...], list[int]] = {}
@@ -346,7 +350,7 @@ class RowReader:
         for flags, members in places.items():
             columns = _columns_of({*compress(names, flags)})
             told = ", ".join(columns) or "none"
-            message = f"expected one of {', '.join(_VALUES)}, answer; got {told}"
+            message = f"expected one of {', '.join(SCORES)}, answer; got {told}"
             if len(columns) == 1 and (self._mixed or self.totals.values in (None, *columns)):
                 (self.totals.values,) = columns
                 by_values[columns[0]] = sorted(by_values.get(columns[0], []) + members)
@@ -366,7 +370,7 @@ class RowReader:
         logits: FloatArray | None = None
         if values is None:
             counts = rows.cells("n_choices") or [None] * size
-            kinds = rows.named("kind", "choice", _KINDS)
+            kinds = rows.named("kind", "choice", KINDS)
             n_choices = rows.each(partial(_count, rows.labels["n_choices"]), 2, counts, kinds)
             made["logits"] = [[]] * size
         else:
@@ -401,7 +405,7 @@ class RowReader:
 
     def _items(self, rows: _Rows, n_choices: Sequence[int]) -> dict[str, list[Any]]:
         """Return the columns that are the same in every view of an item."""
-        ids, kinds = rows.texts("id"), rows.named("kind", "choice", _KINDS)
+        ids, kinds = rows.texts("id"), rows.named("kind", "choice", KINDS)
         variants = rows.named("variant", "", _VARIANTS)
         for at, (kind, count) in enumerate(zip(kinds, n_choices, strict=True)):
             if kind == "boolean" and count != 2:
@@ -492,7 +496,7 @@ class RowReader:
 
     def _logits(self, rows: _Rows, values: str) -> tuple[FloatArray, list[list[int] | None]]:
         """Return the logits of views, and the answers whose logits are upper bounds."""
-        if values not in _VALUES:
+        if values not in SCORES:
             return _matrix(_one_answer(rows, values)), [None] * len(rows)
         cells = rows.cells(values)
         censored: Sequence[list[int] | None] = [None] * len(rows)
@@ -519,7 +523,8 @@ class RowReader:
         near = np.flatnonzero(np.abs(np.abs(totals - 1) - _EXACT_SUM) < _OF_A_SUM)
         totals[near] = [*map(math.fsum, _lists(numbers[near]))]
         off = np.abs(totals - 1)
-        outside: BoolArray = ((numbers < 0) | (numbers > 1 + _EXACT_SUM)).any(axis=1)
+        low, high = np.nanmin(numbers, axis=1), np.nanmax(numbers, axis=1)
+        outside = (low < 0) | (high > 1 + _EXACT_SUM)
         wrong = np.flatnonzero(outside | (off > self._tolerance - _OF_A_SUM))
         for at, row in zip(wrong.tolist(), _lists(numbers[wrong]), strict=True):
             total = math.fsum(row)
@@ -534,7 +539,7 @@ class RowReader:
 
 def _columns_of(given: Set[str]) -> tuple[str, ...]:
     """Return the columns that the answer of a row comes from, of those in which it has a value."""
-    columns = tuple(name for name in _VALUES if name in given)
+    columns = tuple(name for name in SCORES if name in given)
     if columns or not given:
         return columns
     if "answer" in given:

@@ -21,12 +21,12 @@ from pact_eval.importing.likely_columns import label_remedies, outcome_remedy, s
 from pact_eval.importing.one_number import (
     ANSWER_COLUMN,
     IF_UNLABELLED,
-    SCORES,
     ForeignTable,
     KnownColumns,
     TableRoles,
     settle_one_number,
 )
+from pact_eval.importing.row_reader import SCORES
 from pact_eval.importing.table_cells import scored_answer, scores_of
 from pact_eval.importing.table_rows import check_repeats
 

@@ -32,7 +32,8 @@ from pact_eval.data.labelled.reader import read_labelled
 from pact_eval.data.labelled.reading import IGNORED, Reading, columns_option
 from pact_eval.data.records import Record
 from pact_eval.errors import Problem, ShapeError
-from pact_eval.importing.one_number import SCORES, ForeignTable, TableRoles
+from pact_eval.importing.one_number import ForeignTable, TableRoles
+from pact_eval.importing.row_reader import SCORES
 from pact_eval.importing.source import texts_of_record
 from pact_eval.importing.table_cells import (
     Scores,
@@ -47,7 +48,7 @@ from pact_eval.importing.table_cells import (
 
 _TIE: Final = 1e-12
 _HASH: Final = 12
-_BOOLEAN: Final = ("false", "true")
+BOOLEAN: Final = ("false", "true")
 _DIGITS: Final = 15
 """So many decimals of 1 - p are kept: 1 - 0.9 is 0.1, as a file with both columns has it."""
 
@@ -201,7 +202,7 @@ class TableRows:
         if name == "kind":
             pairs = zip(self.records, self.options, strict=True)
             return [
-                ("boolean" if own.texts == _BOOLEAN else None)
+                ("boolean" if own.texts == BOOLEAN else None)
                 if record is None
                 else record.field.kind
                 for record, own in pairs

@@ -55,7 +55,7 @@ from pact_eval.data.labelled.reading import IGNORED, columns_option
 from pact_eval.data.records import MIN_ANSWERS
 from pact_eval.errors import Problem, ShapeError, counted
 from pact_eval.importing.one_number import ForeignTable, TableRoles, options_of_record
-from pact_eval.importing.row_reader import confident_logits, fewest_answers
+from pact_eval.importing.row_reader import KINDS, confident_logits, fewest_answers
 from pact_eval.importing.source import (
     COLUMNS_REMARK,
     Grouping,
@@ -66,14 +66,12 @@ from pact_eval.importing.source import (
 )
 from pact_eval.importing.table_cells import log_sum, read_each
 from pact_eval.importing.table_roles import roles_of_table, split_predictions
-from pact_eval.importing.table_rows import Shape, TableRows, families_of_rows, parse_rows
+from pact_eval.importing.table_rows import BOOLEAN, Shape, TableRows, families_of_rows, parse_rows
 from pact_eval.runs.predictions import SUM_TOLERANCE
 
 _NUMBERS: Final = ("view", "prompt_tokens", "answer_mass", "view_tv", "permutation_tv")
 _VARIANTS: Final = ("base", "counterfactual")
 _LABELS: Final = ("family", "source_family", "domain", "variant")
-_BOOLEAN: Final = ("false", "true")
-_KINDS: Final = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
 
 
 def read_table(table: ForeignTable, grouping: Grouping) -> tuple[LogRows, LogFacts]:
@@ -506,7 +504,7 @@ class _TableReader:
         column = self._roles.first("type")
         if self._reading.levels or column is None:
             return ["score" if self._reading.levels else None] * len(self._rows)
-        return of_texts(lambda cell: _KINDS.get(str(cell)), self._rows.entries.column(column))
+        return of_texts(lambda cell: KINDS.get(str(cell)), self._rows.entries.column(column))
 
     def _set_vectors(self) -> list[Problem]:
         """Put the numbers of every row in the order of its options.
@@ -861,7 +859,7 @@ class _TableReader:
             ValueError: its confidence is too small for any number.
         """
         known = len(self._rows.options[row])
-        named = self._have[row] or self._rows.options[row].texts == _BOOLEAN
+        named = self._have[row] or self._rows.options[row].texts == BOOLEAN
         if not self._roles.unlabelled or named:
             return known
         return max(known, MIN_ANSWERS, fewest_answers(self._rows.confidences[row] or 1.0))

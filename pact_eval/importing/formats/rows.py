@@ -12,6 +12,7 @@ from pact_eval.data.labelled.entries import Entries, Entry, read_entries
 from pact_eval.data.labelled.reading import IGNORED, PREDICTED, ROLES, Reading
 from pact_eval.errors import InputError, Problem
 from pact_eval.importing.one_number import ForeignTable
+from pact_eval.importing.row_reader import SCORES
 from pact_eval.importing.source import (
     ImportOptions,
     Log,
@@ -24,8 +25,7 @@ from pact_eval.importing.source import (
 )
 from pact_eval.importing.tables import read_table
 
-_NUMBERS: Final = ("probabilities", "log_probabilities", "logits")
-_ANSWERED: Final = (*_NUMBERS, "answer", "status")
+_ANSWERED: Final = (*SCORES, "answer", "status")
 _REFERENCES: Final = ("reference", "gold")
 _ROLE_OF: Final[Mapping[str, str]] = {"kind": "type", "answer": "prediction"}
 _RUN: Final = "run.json"
@@ -87,14 +87,14 @@ def is_own(entries: Entries, options: ImportOptions) -> bool:
         return False
     answer = mapped.get("answer", "answer")
     facts = {*references, answer, "confidence", *mapped.values()}
-    further = () if present & {*_NUMBERS} else ("confidence",)
-    roles = ("reference", "prediction", "correct", *further, *_NUMBERS)
+    further = () if present & {*SCORES} else ("confidence",)
+    roles = ("reference", "prediction", "correct", *further, *SCORES)
     others = {name for role in roles for name in {**ROLES, **PREDICTED}[role]} & present
-    if others - facts - {*_NUMBERS} or (answer in present and "n_choices" not in present):
+    if others - facts - {*SCORES} or (answer in present and "n_choices" not in present):
         return False
     if len(references) != 1 and not unlabelled:
         return not references and not others and "status" in present
-    values = [mapped.get(name, name) for name in _NUMBERS]
+    values = [mapped.get(name, name) for name in SCORES]
     reference = next(iter(references), None)
     words = {*map(type, entries.column(reference)), *map(type, entries.column(answer))}
     kinds = {kind for name in values for kind in map(type, entries.column(name))}
