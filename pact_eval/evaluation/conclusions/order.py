@@ -564,7 +564,7 @@ def order_conclusion(
     flips = effect.flip_rate
     followed = _preferred_slots(slots)
     unchecked = (
-        [] if effect.floor.is_known else [Unchecked("repeats", _explain_unmeasured(effect.floor))]
+        [] if effect.floor.is_known else [Unchecked("repeats", unmeasured_text(effect.floor))]
     )
     reason = REPEATS_OF_ONE_ORDER if repeats else _reason(effect, slots, flip_floor, ties)
     status: OrderStatus = "cannot tell"
@@ -590,8 +590,12 @@ def order_conclusion(
     )
 
 
-def _explain_unmeasured(floor: NoiseFloor) -> str:
-    """Explain a missing noise floor; the model of a log cannot be asked."""
+def unmeasured_text(floor: NoiseFloor) -> str:
+    """Explain a missing noise floor; the model of a log cannot be asked.
+
+    Args:
+        floor: that is not known.
+    """
     if floor.source == "not in the log":
         return NO_REPEATS
     return "no repeats were measured; `pact-eval score --probe` measures them"

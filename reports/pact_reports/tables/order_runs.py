@@ -10,12 +10,12 @@ from typing import Final, Literal
 from pact_eval._choices import ClusterUnit
 from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.conclusions.order import (
-    NoiseFloor,
     OrderAudit,
     OrderEffect,
     OrderGain,
     slot_name,
     ties_words,
+    unmeasured_text,
 )
 from pact_eval.evaluation.registry import MetricSpec, metric_spec
 from pact_eval.numbers import CLUSTERS, UNDEFINED, Unit, ends_text, small_text, value_text
@@ -35,9 +35,6 @@ from pact_reports.table import (
     table_row,
 )
 from pact_reports.tables.cells import arm_cell, estimate_cell, p_value_cell, seed_text
-
-PROBE: Final = "pact-eval score --server URL --model NAME --probe"
-"""The command that measures the noise of a server."""
 
 BEYOND_NOISE: Final = "shown, and larger than noise alone could have made it"
 """What marks an effect of the order."""
@@ -77,18 +74,13 @@ def noise_note(effect: OrderEffect) -> str | None:
                 "shown, or answers are cached."
             )
         case "no floor":
-            return f"How much of the effect is noise is not known, because {_unmeasured(floor)}."
+            return (
+                f"How much of the effect is noise is not known, because {unmeasured_text(floor)}."
+            )
         case "shown":
             return f"View TV is larger than noise alone could have made it: {alone}."
         case "not shown":
             return f"Noise alone could have made the view TV: {alone}."
-
-
-def _unmeasured(floor: NoiseFloor) -> str:
-    """Explain a missing noise floor, and name the measurement that provides it, if any."""
-    if floor.source == "not in the log":
-        return "the log has no repeats of one order"
-    return f"no repeats were measured (`{PROBE}` measures them)"
 
 
 def _floor_text(floor: float, spec: MetricSpec) -> str:
@@ -137,7 +129,7 @@ def order_parts(audit: OrderAudit, unit: ClusterUnit = "family") -> tuple[Part, 
 
 def _effects_table(audit: OrderAudit, note: str) -> Table:
     effect, views = audit.effect, f"{audit.effect.k} views"
-    why = _unmeasured(effect.floor)
+    why = unmeasured_text(effect.floor)
 
     def noise(floor: float, spec: MetricSpec) -> Cell:
         if math.isnan(floor):
