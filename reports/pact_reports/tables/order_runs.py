@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final, Literal
 
 from pact_eval._choices import ClusterUnit
@@ -16,7 +16,6 @@ from pact_eval.evaluation.conclusions.order import (
     slot_name,
     ties_words,
 )
-from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.registry import MetricSpec, metric_spec
 from pact_eval.numbers import CLUSTERS, UNDEFINED, Unit, ends_text, small_text, value_text
 from pact_eval.plain_text import lower_first
@@ -34,7 +33,7 @@ from pact_reports.table import (
     make_table,
     table_row,
 )
-from pact_reports.tables.cells import estimate_cell, p_value_cell, run_columns
+from pact_reports.tables.cells import arm_cell, estimate_cell, p_value_cell, seed_text
 
 BEYOND_NOISE: Final = "shown, and larger than noise alone could have made it"
 """What marks an effect of the order."""
@@ -232,38 +231,18 @@ def build_order(request: Request) -> Table:
         if audit.effect.finding in _UNUSUAL
     )
 
-    def view_tv(run: ExperimentRun) -> Cell:
-        effect = raw.order_audit(run).effect
-        shown = effect.finding == "shown"
-        return _effect_cell(effect.view_tv, _VIEW_TV, effect.floor.tv, marked=shown)
-
-    def flips(run: ExperimentRun) -> Cell:
-        audit = raw.order_audit(run)
-        rate, floor = audit.effect.flip_rate, audit.flip_floor
-        return _effect_cell(rate, _VIEW_TV, floor, marked=audit.flips_beyond_floor)
-
-    def gain_of(run: ExperimentRun, name: str) -> Cell:
-        gain = next((one for one in raw.order_audit(run).gains if one.spec.name == name), None)
-        if gain is None:
-            reason = "no gain: one order, or views without a common answer"
-            return Cell(UNDEFINED, reason=reason)
-        spec = replace(gain.spec, unit=gain.spec.difference_unit)
-        return _effect_cell(gain.difference, spec, gain.floor, marked=gain.beyond_floor)
-
+    columns = [_effect_column(title, "fraction", -1) for title in ("View TV", "Flips")]
+    columns += [
+        _effect_column(_GAINS[spec.name], _UNIT[spec.unit], spec.better)
+        for spec in map(metric_spec, gains)
+    ]
     return make_table(
         "order",
-        [run for run, _ in audited],
-        *run_columns(names),
-        (_effect_column("View TV", "fraction", -1), view_tv),
-        (_effect_column("Flips", "fraction", -1), flips),
-        *(
-            (
-                _effect_column(_GAINS[spec.name], _UNIT[spec.unit], spec.better),
-                partial(gain_of, name=spec.name),
-            )
-            for spec in map(metric_spec, gains)
-        ),
-        rule=lambda run: run.arm,
+        [(run, _order_cells(audit, gains)) for run, audit in audited],
+        (Column("Arm", "left"), lambda row: arm_cell(row[0].arm, names)),
+        ("Seed", lambda row: seed_text(row[0].seed)),
+        *((column, lambda row, at=at: row[1][at]) for at, column in enumerate(columns)),
+        rule=lambda row: row[0].arm,
         title="Effect of the order, next to noise alone",
         caption=(
             f"{conclusions}. {k} views, raw. Gains: {k} views minus view 0, in "
@@ -273,6 +252,23 @@ def build_order(request: Request) -> Table:
         notes=(NOISE_ALONE, *unusual),
         brackets="In brackets: 95% interval over families.",
     )
+
+
+def _order_cells(audit: OrderAudit, gains: Sequence[str]) -> list[Cell]:
+    effect, by_name = audit.effect, {gain.spec.name: gain for gain in audit.gains}
+    shown, flipped = effect.finding == "shown", audit.flips_beyond_floor
+    cells = [
+        _effect_cell(effect.view_tv, _VIEW_TV, effect.floor.tv, marked=shown),
+        _effect_cell(effect.flip_rate, _VIEW_TV, audit.flip_floor, marked=flipped),
+    ]
+    for gain in map(by_name.get, gains):
+        if gain is None:
+            reason = "no gain: one order, or views without a common answer"
+            cells.append(Cell(UNDEFINED, reason=reason))
+            continue
+        spec = replace(gain.spec, unit=gain.spec.difference_unit)
+        cells.append(_effect_cell(gain.difference, spec, gain.floor, marked=gain.beyond_floor))
+    return cells
 
 
 def _effect_column(title: str, unit: str, better: Literal[-1, 0, 1]) -> Column:

@@ -153,7 +153,7 @@ def _accuracy_table(request: Request, by: Literal["kind", "domain"]) -> Table:
         f"{by}s",
         result.rows,
         (Column("Arm", "left"), lambda run: arm_cell(run[0].cell.arm, request.names)),
-        ("Seed", lambda run: UNDEFINED if run[0].seed is None else str(run[0].seed)),
+        ("Seed", lambda run: seed_text(run[0].seed)),
         *(
             (
                 metric_column(spec, result.decoding, title),
@@ -354,7 +354,7 @@ def build_answer_scores(request: Request) -> Table:
         "answer-scores",
         [(run.scores, run.chance, run) for run in scores],
         (Column("Arm", "left"), lambda row: arm_cell(row[2].arm, names)),
-        ("Seed", lambda row: UNDEFINED if row[2].seed is None else str(row[2].seed)),
+        ("Seed", lambda row: seed_text(row[2].seed)),
         (Column("Probabilities", "left"), lambda row: _WHEN[row[2].calibration]),
         *_score_columns(0, decoding),
         *_score_columns(1, decoding),

@@ -332,12 +332,8 @@ def run_parts(report: RunReport, names: ArmNames = KEYS) -> Iterator[Part]:
 
 def evaluation_parts(evaluation: Evaluation, audit: OrderAudit | None = None) -> Iterator[Part]:
     """Lay out the evaluation of a run: metrics, pairs, letters, order audit, then the notes."""
-    groups, unit, letters, tv = (
-        evaluation.groups,
-        evaluation.unit,
-        evaluation.letters,
-        evaluation.view_tv,
-    )
+    groups, unit = evaluation.groups, evaluation.unit
+    letters, tv = evaluation.letters, evaluation.view_tv
     yield Line(decoding_text(evaluation))
     yield metrics_table(groups, evaluation.metrics, unit)
     if groups[0].top_answers is not None:
