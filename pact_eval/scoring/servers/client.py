@@ -579,8 +579,8 @@ class Client:
         await self._sleep(start - now, f"the next request to {url}")
         self._count += 1
         identity = f"{self._prefix}{self._count:09}"
-        headers = [*self._http.headers.items(), (_IDENTITY, identity)]
-        headers += [] if body is None else [("content-type", "application/json")]
+        headers = [*self._http.headers.raw, (_IDENTITY.encode(), identity.encode())]
+        headers += [] if body is None else [(b"content-type", b"application/json")]
         extensions = {"timeout": httpx2.Timeout(None, connect=_CONNECT_SECONDS).as_dict()}
         request = httpx2.Request(
             method, _address(url + path), headers=headers, content=body, extensions=extensions
@@ -606,7 +606,10 @@ class Client:
         content = bytearray()
         response = await self._http.send(request, stream=True)
         async with aclosing(response):
-            headers = {name.lower(): text for name, text in response.headers.items()}
+            headers = {
+                name.decode("latin-1").lower(): text.decode("latin-1")
+                for name, text in response.headers.raw
+            }
             if headers.get("content-encoding", "identity") != "identity":
                 message = f"{request.url}: the reply is compressed, which was not asked for"
                 raise NoUsableReplyError(message)
