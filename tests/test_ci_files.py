@@ -195,7 +195,7 @@ def test_an_input_is_one_word_and_no_option(tmp_path: Path, runner_temp: Path) -
     done = audited_by_action(tmp_path, runner_temp, data="--help; touch here")
     assert done.returncode == 1
     (shown,) = github_annotations(done.stdout)
-    assert_says(shown.message, "--help; touch here", "no such folder")
+    assert_says(shown.message, "--help; touch here", "no such file or folder")
     assert not (tmp_path / "here").exists()
 
 

@@ -95,6 +95,8 @@ class DatasetSource:
         folders: dict[Path, None] = {}
         files: list[DataFile] = []
         for path in paths:
+            if not path.exists():
+                raise InputError(f"{path}: no such file or folder")
             named = None if path.is_dir() or manifest else _files_in_manifest(path)
             if path.is_dir() or (named and path.name in named):
                 folders[path if path.is_dir() else path.parent] = None

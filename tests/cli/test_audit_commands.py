@@ -65,7 +65,7 @@ def test_one_screen_says_what_is_wrong_and_where(folder: Path) -> None:
     ("arguments", "code", "words"),
     [
         (["data"], 2, "expected DIR, FILE, or --train and --eval"),
-        (["data", "nowhere"], 1, "nowhere: no such file"),
+        (["data", "nowhere"], 1, "nowhere: no such file or folder"),
         (["data", "x", "--only", "spelling"], 2, "'spelling' is not one of"),
         (["data", "x", "--near-duplicate", "0"], 2, "expected a number above 0, at most 1"),
         (["split", "nowhere.jsonl", "--out", "x"], 1, "no such file"),
