@@ -306,7 +306,12 @@ def parse_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
-        raise _syntax_error(str(error), text) from None
+        what, line = str(error), None
+        if place := _TOML_PLACE.search(what):
+            what, line = what.replace(place[0], f" at column {place[2]}"), int(place[1])
+        elif "end of document" in what:
+            line = text.count("\n", 0, len(text.rstrip())) + 1
+        raise TomlError(f"not valid TOML ({what})", line) from None
     except RecursionError:
         message = "not usable TOML (nested too deeply)"
     except ValueError:
@@ -314,15 +319,6 @@ def parse_toml(text: str) -> dict[str, Any]:
             f"not usable TOML (a number has more than {sys.get_int_max_str_digits():,} digits)"
         )
     raise TomlError(message)
-
-
-def _syntax_error(message: str, text: str) -> TomlError:
-    place = _TOML_PLACE.search(message)
-    if place is None:
-        line = text.count("\n", 0, len(text.rstrip())) + 1 if "end of document" in message else None
-        return TomlError(f"not valid TOML ({message})", line)
-    what = message.replace(place[0], f" at column {place[2]}")
-    return TomlError(f"not valid TOML ({what})", int(place[1]))
 
 
 def decoded(raw: bytes, number: int) -> str:

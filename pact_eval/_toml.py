@@ -163,10 +163,27 @@ def _one(key: Key, kind: Any, value: Any) -> Any:
     """Return a value as its type.
 
     Raises:
-        ValueError: it is of another one.
+        ValueError: it is of another one; the message names the nearest of the allowed texts.
     """
-    if not _fits(key, kind, value):
-        raise ValueError(f"expected {key.name}{_form(key, kind)}, {_got(key, value)}")
+    if key.allowed:
+        fits, form = value in key.allowed, f", one of {', '.join(key.allowed)}"
+    elif kind is int:
+        fits = type(value) is int and (key.least is None or value >= key.least)
+        form = " as an integer" + ("" if key.least is None else f" of at least {key.least}")
+    elif kind is float:
+        fits = type(value) in (int, float) and 0 < value < math.inf
+        form = " as a number above 0"
+    elif kind in (str, Path):
+        fits, form = isinstance(value, str) and bool(value.strip()), f", {key.words}"
+    elif kind is bool:
+        fits, form = isinstance(value, bool), " as true or false"
+    else:
+        fits, form = isinstance(value, get_origin(kind) or kind), f" as a table, {key.words}"
+    if not fits:
+        word = value if isinstance(value, str) else ""
+        near = difflib.get_close_matches(word, key.allowed, n=1, cutoff=0.6)
+        advice = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"expected {key.name}{form}, got {value_in_words(value)}{advice}")
     if key.allowed or kind not in (str, Path, float):
         return value
     return float(value) if kind is float else kind(" ".join(value.split()))
@@ -180,8 +197,11 @@ def _several(key: Key, kind: Any, value: Any) -> tuple[Any, ...]:
     """
     item = get_args(kind)[0]
     values = [value] if item is str and isinstance(value, str) else value
-    if not isinstance(values, list) or not values or not all(_fits(Key(), item, v) for v in values):
-        one = _one_of(key.allowed) if key.allowed else key.words
+    is_list = isinstance(values, list) and bool(values)
+    if not is_list or any(
+        type(one) is not item or one == "" or str(one).isspace() for one in values
+    ):
+        one = f"one of {', '.join(key.allowed)}" if key.allowed else key.words
         form = f", {one} or a list of such" if item is str else f" as {key.words}"
         raise ValueError(f"expected {key.name}{form}, got {value_in_words(value)}")
     named = tuple(one.strip() for one in values) if item is str else tuple(values)
@@ -190,38 +210,6 @@ def _several(key: Key, kind: Any, value: Any) -> tuple[Any, ...]:
     for text in named if key.allowed else ():
         _one(key, str, text)
     return named
-
-
-def _fits(key: Key, kind: Any, value: Any) -> bool:
-    if key.allowed:
-        return value in key.allowed
-    if kind is int:
-        return type(value) is int and (key.least is None or value >= key.least)
-    if kind is float:
-        return type(value) in (int, float) and 0 < value < math.inf
-    if kind in (str, Path):
-        return isinstance(value, str) and bool(value.strip())
-    return isinstance(value, get_origin(kind) or kind)
-
-
-def _form(key: Key, kind: Any) -> str:
-    """Return in words what a key may hold."""
-    if key.allowed:
-        return f", {_one_of(key.allowed)}"
-    if kind is int:
-        return " as an integer" + ("" if key.least is None else f" of at least {key.least}")
-    if kind in (str, Path):
-        return f", {key.words}"
-    words = {bool: " as true or false", float: " as a number above 0"}
-    return words.get(kind, f" as a table, {key.words}")
-
-
-def _got(key: Key, value: object) -> str:
-    """Return what a key holds in place of what it may hold, with the nearest of these."""
-    near: list[str] = []
-    if isinstance(value, str):
-        near = difflib.get_close_matches(value, key.allowed, n=1, cutoff=0.6)
-    return f"got {value_in_words(value)}{f'; did you mean {near[0]}?' if near else ''}"
 
 
 def _some_value(kind: Any) -> Any:
@@ -254,7 +242,3 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     words = list(allowed)
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.75)
     return f"; did you mean {near[0]}?" if near else f"; expected one of {', '.join(words)}"
-
-
-def _one_of(allowed: Sequence[str]) -> str:
-    return f"one of {', '.join(allowed)}"

@@ -245,9 +245,11 @@ def local_data(place: str | Path) -> Path:
     folder = f"{name.path}/" if name.path else ""
     inside = [file.removeprefix(folder) for file in listing.files if file.startswith(folder)]
     if not inside:
+        names = _data_names(listing.files)
+        more = f", ... ({len(names):,} in all)" if len(names) > _SHOWN else ""
         raise InputError(
             f"{name}: the repository has no such file or folder at commit {listing.name.revision}; "
-            f"it has {_list_names(_data_names(listing.files)) or 'no data file'}"
+            f"it has {', '.join(names[:_SHOWN]) or 'no data file'}{more}"
         )
     if MANIFEST_NAME in inside:
         return _with_named_files(listing, folder).parent
@@ -325,8 +327,3 @@ def _with_named_files(listing: Listing, folder: str) -> Path:
     if present:
         download(listing, present)
     return path
-
-
-def _list_names(names: Collection[str]) -> str:
-    shown = ", ".join([*names][:_SHOWN])
-    return f"{shown}, ... ({len(names):,} in all)" if len(names) > _SHOWN else shown

@@ -10,6 +10,7 @@ answer, and therefore no reference. Only who asks for such records gets them.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import shlex
@@ -158,16 +159,6 @@ _KIND_ON_READING: dict[str, FieldKind] = {
     "boolean": "boolean",
     "score": "score",
 }
-
-
-_OTHER_WORDS: Final[Mapping[FieldKind, frozenset[str]]] = {
-    "boolean": frozenset({"bool", "binary", "yes_no", "yesno", "true_false", "flag"}),
-    "choice": frozenset(
-        {"choices", "multiple_choice", "multichoice", "mcq", "enum", "select", "categorical"}
-    ),
-    "score": frozenset({"scores", "scale", "rating", "likert", "level", "ordinal", "int"}),
-}
-"""Words of other formats for our kinds; a message suggests the kind."""
 
 
 def position_name(position: int) -> str:
@@ -418,9 +409,10 @@ def parse_field(name: str, value: Json) -> Field:
     kind_read = obj.get("type")
     kind = _KIND_ON_READING.get(kind_read) if isinstance(kind_read, str) else None
     if kind is None:
-        message = f"field {name}: expected type choice, noul (boolean) or score, "
-        message += f"got {short(kind_read)}{_nearest_kind(kind_read)}"
-        raise ValueError(message)
+        near = difflib.get_close_matches(str(kind_read).casefold(), _KIND_ON_READING, n=1)
+        advice = f'; did you mean "{near[0]}"?' if near else ""
+        message = f"field {name}: expected type choice, noul (boolean) or score"
+        raise ValueError(f"{message}, got {short(kind_read)}{advice}")
     if obj.get("instructions") is None:
         raise ValueError(f"field {name}: instructions are missing")
     answers = _answers(name, kind, obj.get("criteria"))
@@ -429,13 +421,6 @@ def parse_field(name: str, value: Json) -> Field:
             f"field {name}: expected {MIN_ANSWERS} to {MAX_ANSWERS} answers, got {len(answers)}"
         )
     return Field(name, kind, obj["instructions"], answers)
-
-
-def _nearest_kind(read: Json) -> str:
-    """Return the kind that was probably meant, as an advice; nothing if none is near."""
-    word = read.casefold().replace("-", "_") if isinstance(read, str) else ""
-    kinds = [kind for kind, words in _OTHER_WORDS.items() if word in words or word == kind]
-    return f'; did you mean "{kinds[0]}"?' if kinds else ""
 
 
 def _answers(name: str, kind: FieldKind, criteria: Json) -> tuple[Answer, ...]:

@@ -553,9 +553,14 @@ def library_versions(*, quantised: bool = False) -> dict[str, Json]:
     return versions
 
 
+def _differing(before: Mapping[str, Json], after: Mapping[str, Json]) -> list[str]:
+    """Return the keys whose values differ, by name."""
+    return [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]
+
+
 def _refuse_other_settings(folder: Path, recorded: Json, requested: Mapping[str, Json]) -> None:
     before, now = flat(recorded), flat(dict(requested))
-    differing = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
+    differing = _differing(before, now)
     if differing:
         lines = [
             f"  {key}: the folder has {dumps(before.get(key))}, this command {dumps(now.get(key))}"
@@ -745,8 +750,8 @@ def content_free_run(run: RunFolder) -> Run | None:
     if not (folder / PREDICTIONS).exists():
         return None
     content_free = read_run(folder)
-    before, after = _comparable(run.settings), _comparable(content_free.settings)
-    differing = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
+    settings = (flat(dict(run.settings)), flat(dict(content_free.settings)))
+    differing = [key for key in _differing(*settings) if key not in _OTHER]
     if differing or content_free.settings.get(SETTING) != [*CONTENTS]:
         raise RunError(
             f"{folder}: not the content-free prompts of this run (they differ in "
@@ -784,11 +789,3 @@ def content_free_probabilities(predictions: Predictions, content_free: Predictio
     padded = np.zeros((len(predictions), views, width))
     padded[..., : mean.shape[2]] = mean[..., :width]
     return padded
-
-
-def _comparable(settings: Mapping[str, Json]) -> dict[str, Json]:
-    return {
-        key: value
-        for key, value in flat(dict(settings)).items()
-        if not any(key == name or key.startswith(f"{name}.") for name in _OTHER)
-    }

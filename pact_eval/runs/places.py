@@ -108,18 +108,15 @@ credentials, which the environment gives (AWS_ACCESS_KEY_ID, ...)
         message = f"{scheme}://{bucket}/{start}?...: expected a URL without a query or signature"
         raise InputError(message)
     url = f"{scheme}://{bucket}/{path}".rstrip("/")
-    _check_parts(url, path.rstrip("/"))
-    return url
-
-
-def _check_parts(url: str, path: str) -> None:
+    path = path.rstrip("/")
     if path and not all(map(_is_name, path.split("/"))):
         raise InputError(
             f"{url!r}: expected names between single slashes, without `.`, `..`, backslashes "
             "and control characters"
         )
-    if _PATTERN.search(path.rpartition("/")[0]):
+    if _PATTERN.search(_parent(path)):
         raise InputError(f"{url}: expected `*`, `?` and `[` in the last part only")
+    return url
 
 
 def _is_name(part: str) -> bool:
@@ -291,8 +288,13 @@ def _run_files(url: str) -> _Files:
         RunError: there is no run, or it is not complete.
     """
     entries = _entries(url)
+    if not entries:
+        raise RunError(f"{url}: no such run folder{_absence(url)}")
     if PROVENANCE_NAME not in entries:
-        raise RunError(_no_run(url, entries))
+        message = f"{url}: the folder is not a run folder (it has no {PROVENANCE_NAME})"
+        folders = sum(entry["type"] == "directory" for entry in entries.values())
+        more = f"; it holds {folders:,} folders: give '{url}/*'" if folders else ""
+        raise RunError(message + more)
     if PREDICTIONS not in entries:
         raise RunError(
             f"{url}: the run is not complete (it has no {PREDICTIONS}); resume it where it is "
@@ -303,14 +305,6 @@ def _run_files(url: str) -> _Files:
         inside = _entries(f"{url}/{CONTENT_FREE}")
         files |= {f"{CONTENT_FREE}/{name}": inside[name] for name in _RUN_FILES if name in inside}
     return files
-
-
-def _no_run(url: str, entries: _Files) -> str:
-    if not entries:
-        return f"{url}: no such run folder{_absence(url)}"
-    message = f"{url}: the folder is not a run folder (it has no {PROVENANCE_NAME})"
-    folders = sum(entry["type"] == "directory" for entry in entries.values())
-    return message + (f"; it holds {folders:,} folders: give '{url}/*'" if folders else "")
 
 
 def _copy_log(folder: str, url: str, listing: Callable[[], _Files]) -> Path:

@@ -519,30 +519,6 @@ class ProbedServer(RunSection, frozen=True):
     changed: bool = False
 
 
-class HubPlace(RunSection, frozen=True):
-    """A place on the Hub.
-
-    Attributes:
-        kind: "model" or "dataset".
-        repository: name of the repository.
-        commit: the commit.
-        path: file or folder in it; None for all of it.
-    """
-
-    kind: str | None = None
-    repository: str | None = None
-    commit: str | None = None
-    path: str | None = None
-
-    @property
-    def name(self) -> str | None:
-        """The place as outputs call it; None if it is not known in full."""
-        if not (self.repository and self.commit):
-            return None
-        kind: Literal["model", "dataset"] = "model" if self.kind == "model" else "dataset"
-        return str(HubName(kind, self.repository, self.commit, self.path or ""))
-
-
 class Seal(RunSection, frozen=True):
     """Hashes and counts that a complete run records about itself; see `seal.py`.
 
@@ -654,7 +630,7 @@ class Provenance(RunSection, frozen=True, eq=False):
     several_right: int = 0
     log: RecordedLog = RecordedLog()
     custody: Custody = Custody()
-    hub_places: Mapping[str, HubPlace] = msgspec.field(name="hub", default_factory=dict)
+    hub_places: Mapping[str, Mapping[str, str]] = msgspec.field(name="hub", default_factory=dict)
     seal: Seal | None = None
     parts: Mapping[str, str] = {}
     versions: Mapping[str, str] = {}
@@ -781,8 +757,15 @@ class Provenance(RunSection, frozen=True, eq=False):
     @property
     def hub(self) -> dict[str, str]:
         """What came from the Hub, "adapter" or "data": its place there, with the commit."""
-        names = ((key, place.name) for key, place in self.hub_places.items())
-        return {key: name for key, name in names if name is not None}
+        names: dict[str, str] = {}
+        for key, place in self.hub_places.items():
+            kind: Literal["model", "dataset"] = (
+                "model" if place.get("kind") == "model" else "dataset"
+            )
+            repository, commit = place.get("repository"), place.get("commit")
+            if repository and commit:
+                names[key] = str(HubName(kind, repository, commit, place.get("path", "")))
+        return names
 
     @property
     def adapter_name(self) -> str | None:
@@ -840,17 +823,6 @@ class Provenance(RunSection, frozen=True, eq=False):
         return f"{name} ({method})"
 
 
-def _nearest_run(folder: Path) -> str:
-    """Return an advice on a run folder that does not exist: a similar one, or how to list them."""
-    import difflib
-
-    runs = [path.parent for path in sorted(folder.parent.glob(f"*/{NAME}"))]
-    near = difflib.get_close_matches(folder.name, [run.name for run in runs], n=1)
-    if near:
-        return f"; did you mean {folder.parent / near[0]}?"
-    return "; `pact-eval report FOLDER` lists the runs in a folder"
-
-
 _TABLES: Final = (".csv", ".json", ".jsonl", ".parquet")
 
 
@@ -891,7 +863,13 @@ def read_provenance(folder: Path) -> Provenance:
             "logs, and stores them as a run"
         )
     if not folder.is_dir():
-        raise RunError(f"{folder}: no such run folder{_nearest_run(folder)}")
+        import difflib
+
+        runs = [path.parent for path in sorted(folder.parent.glob(f"*/{NAME}"))]
+        near = difflib.get_close_matches(folder.name, [run.name for run in runs], n=1)
+        advice = "`pact-eval report FOLDER` lists the runs in a folder"
+        advice = f"did you mean {folder.parent / near[0]}?" if near else advice
+        raise RunError(f"{folder}: no such run folder; {advice}")
     try:
         value = read_json(path, missing=_MISSING)
     except InputError as error:

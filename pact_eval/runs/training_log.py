@@ -17,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._files import decoded, read_lines, sha256_of_file
-from pact_eval._json import Json, describe, finite_number, loads
+from pact_eval._json import describe, loads
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.runs.folder import RunFolder
+from pact_eval.schema import convert
 
 LOG_NAME: Final = "log.jsonl"
 """Name of the log in an adapter folder."""
@@ -104,11 +105,16 @@ def read_training_log(path: Path) -> TrainingLog:
     last = 0
     for number, raw in read_lines(path):
         try:
-            row = _row(loads(decoded(raw, number)), last)
+            row = convert(loads(decoded(raw, number)), dict[str, float])
+            step = row.get(_STEP)
+            if step is None or not step.is_integer():  # loggers write 1.0 for step 1
+                raise ValueError(f"{_STEP}: expected an integer, got {describe(step)}")
+            if step <= last:
+                raise ValueError(f"{_STEP}: expected more than {last}, got {step:.0f}")
         except ValueError as error:
             problems.append(Problem(number, None, str(error)))
             continue
-        last = int(row[_STEP])
+        last = int(step)
         rows.append(row)
     if not rows and not problems:
         problems.append(Problem(None, None, "expected one JSON object per training step, got none"))
@@ -142,31 +148,9 @@ def training_log_of_run(run: RunFolder) -> TrainingLog:
     folder = next((candidate for candidate in folders if (candidate / LOG_NAME).is_file()), None)
     if folder is None:
         raise InputError(f"the adapter folder {named} has no {LOG_NAME}")
-    _refuse_other_weights(run, folder)
-    return read_training_log(folder / LOG_NAME)
-
-
-def _row(value: Json, last: int) -> dict[str, float]:
-    if not isinstance(value, dict):
-        raise ValueError(f"expected an object, got {describe(value)}")
-    row: dict[str, float] = {}
-    for name, number in value.items():
-        finite = finite_number(number)
-        if finite is None:
-            raise ValueError(f"{name}: expected a finite number, got {describe(number)}")
-        row[name] = finite
-    step = value.get(_STEP)
-    # Loggers write 1.0 for step 1.
-    if _STEP not in row or row[_STEP] != int(row[_STEP]):
-        raise ValueError(f"{_STEP}: expected an integer, got {describe(step)}")
-    if row[_STEP] <= last:
-        raise ValueError(f"{_STEP}: expected more than {last}, got {step}")
-    return row
-
-
-def _refuse_other_weights(run: RunFolder, folder: Path) -> None:
     sha256 = None if run.provenance.adapter is None else run.provenance.adapter.sha256
     weights = folder / _WEIGHTS
     if sha256 is not None and weights.is_file() and sha256_of_file(weights) != sha256:
         message = f"{folder}: the adapter is not the one that was scored (its SHA-256 differs)"
         raise InputError(message)
+    return read_training_log(folder / LOG_NAME)

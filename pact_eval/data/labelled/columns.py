@@ -326,7 +326,9 @@ class ColumnReading:
             return Draft(subject, [], named, {}, {_NO_LABEL: 1})
         asked_text = question if question is not None and state is not None else self.question
         options = self.options_of(entry)
-        kind = self._kind(entry, options.texts)
+        kind: Json = "score" if self.levels else self._value(entry, "type")
+        if kind is None:
+            kind = "boolean" if {*options.texts} == _BOOLEAN else "choice"
         index = options.index(flagged(answer), self.form)
         target: Json = (
             answer if index is None else index if kind == "score" else options.texts[index]
@@ -346,12 +348,6 @@ class ColumnReading:
             return entry.get(names[0]) if names else None
         parts = {name: entry[name] for name in names if entry.get(name) is not None}
         return {**parts} or None
-
-    def _kind(self, entry: Mapping[str, Json], options: Sequence[str]) -> Json:
-        if self.levels:
-            return "score"
-        kind = self._value(entry, "type")
-        return ("boolean" if {*options} == _BOOLEAN else "choice") if kind is None else kind
 
     def options_of(self, entry: Mapping[str, Json]) -> Options:
         """Return the options of an entry.

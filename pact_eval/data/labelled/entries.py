@@ -22,7 +22,6 @@ import itertools
 import json
 import math
 import re
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -273,12 +272,8 @@ def _json(path: Path) -> Iterator[Entry | Problem]:
         yield Problem(None, None, f"{error}; write one object per line", _SYNTAX)
         return
     value = _inner_table(value)
-    for number, item in enumerate(value if isinstance(value, list) else [value], 1):
-        if isinstance(item, dict):
-            yield Entry(number, item)
-        else:
-            message = f"expected an object, got {describe(item)}"
-            yield Problem(number, None, message, _SYNTAX)
+    items = value if isinstance(value, list) else [value]
+    yield from (_entry(number, item) for number, item in enumerate(items, 1))
 
 
 def _inner_table(value: Json) -> Json:
@@ -310,6 +305,10 @@ def _object(number: int, line: bytes) -> Entry | Problem:
         value = loads(text)
     except ValueError as error:
         return Problem(number, None, str(error), _SYNTAX)
+    return _entry(number, value)
+
+
+def _entry(number: int, value: Json) -> Entry | Problem:
     if isinstance(value, dict):
         return Entry(number, value)
     remedy = "; write one object per line" if isinstance(value, list) else ""
@@ -332,33 +331,23 @@ def _open_unpacked(path: Path) -> Iterator[IO[bytes]]:
     with reading(path), open_regular(path) as file:
         start = file.read(len(_ZSTD))
         file.seek(0)
+        damage: tuple[type[Exception], ...] = (EOFError, gzip.BadGzipFile, zlib.error)
         if start.startswith(_GZIP):
             opened: Any = gzip.GzipFile(fileobj=file)
         elif start == _ZSTD:
-            opened = _zstd(file)
+            try:
+                zstd = importlib.import_module("zstandard")
+            except ImportError:
+                raise missing_extra("reading .zst files", "zstandard", "inspect") from None
+            reader = zstd.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+            opened, damage = io.BufferedReader(reader), (*damage, zstd.ZstdError)
         else:
             yield file
             return
         try:
             yield opened
-        except _damage() as error:
+        except damage as error:
             raise InputError(f"{path}: damaged or cut short ({error})") from None
-
-
-def _zstd(file: IO[bytes]) -> IO[bytes]:
-    try:
-        library = importlib.import_module("zstandard")
-    except ImportError:
-        raise missing_extra("reading .zst files", "zstandard", "inspect") from None
-    reader = library.ZstdDecompressor().stream_reader(file, read_across_frames=True)
-    return io.BufferedReader(reader)
-
-
-def _damage() -> tuple[type[Exception], ...]:
-    """Return what the unpacking libraries raise on damaged files."""
-    zstd = sys.modules.get("zstandard")
-    known = (EOFError, gzip.BadGzipFile, zlib.error)
-    return known if zstd is None else (*known, zstd.ZstdError)
 
 
 def _content(path: Path) -> bytes:

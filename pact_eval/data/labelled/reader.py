@@ -418,7 +418,10 @@ def read_labelled(path: Path, reading: Reading = AUTOMATIC) -> LabelledData:
     if shape is COLUMNS:
         columns = read_columns(entries, reading, name)
     elif shape.name == "labels":
-        place = _questions_file(path, reading.questions)
+        beside = path.with_name(f"{path.name}{_QUESTIONS_SUFFIX}")
+        by_stem = path.with_name(f"{path.stem}{_QUESTIONS_SUFFIX}")
+        is_beside = beside.exists() or not by_stem.exists()
+        place = reading.questions or (beside if is_beside else by_stem)
         questions = _questions(place, path)
         questions_sha256 = sha256_of_file(place)
     draft = partial(_draft, shape, columns, questions)
@@ -448,13 +451,6 @@ def read_labelled(path: Path, reading: Reading = AUTOMATIC) -> LabelledData:
 _EMPTY: Final = Problem(
     None, None, "expected at least one entry, the file is empty; write one per line"
 )
-
-
-def _questions_file(path: Path, named: Path | None) -> Path:
-    """Return the file of the questions of labelled items, which may not exist."""
-    beside = path.with_name(f"{path.name}{_QUESTIONS_SUFFIX}")
-    by_stem = path.with_name(f"{path.stem}{_QUESTIONS_SUFFIX}")
-    return named or (beside if beside.exists() or not by_stem.exists() else by_stem)
 
 
 def _questions(place: Path, path: Path) -> dict[str, Json]:
