@@ -22,7 +22,7 @@ from pact_eval.plain_text import one_line
 from pact_eval.runs.places import url_of
 from pact_eval.runs.provenance import Provenance
 from pact_eval.runs.seal import seal_digest
-from pact_eval.stats.estimate import LEVEL, Estimate
+from pact_eval.stats.estimate import LEVEL
 from pact_reports.tables.cells import leak_lines
 from pact_reports.views.brief import not_known_text, report_line
 from pact_reports.views.report import decoding_text, metrics_table
@@ -88,11 +88,6 @@ class FrontMatter:
         return cls(place, f"---{end}", "", f"---{end}{rest}")
 
     @property
-    def text(self) -> str:
-        """The card."""
-        return f"{self.opening}{self.yaml}{self.closing}"
-
-    @property
     def values(self) -> dict[Any, Any]:
         """The parsed YAML.
 
@@ -119,44 +114,43 @@ class FrontMatter:
                 change of other keys.
         """
         values = self.values
-        old = self._index(values)
-        models = [dict(entry) for entry in old] or [{"name": model, "results": []}]
-        models[0]["results"] = _with_one(models[0]["results"], result, own)
-        if models == old:
-            return self.text
-        return f"{self.opening}{self._replace(values, models)}{self.closing}"
-
-    def _index(self, values: dict[Any, Any]) -> list[Any]:
-        index = values.get(INDEX)
-        if index is None:
-            return []
-        shaped = isinstance(index, list) and all(
-            isinstance(entry, dict) and isinstance(entry.get("results"), list) for entry in index
-        )
-        if not shaped:
-            line = next(key.start_mark.line for key, _ in self._keys() if key.value == INDEX)
+        keys = self._keys()
+        old = [] if values.get(INDEX) is None else values[INDEX]
+        if not isinstance(old, list) or not all(
+            isinstance(entry, dict) and isinstance(entry.get("results"), list) for entry in old
+        ):
+            line = next(key.start_mark.line for key, _ in keys if key.value == INDEX)
             raise self._error(line, f"{INDEX}: {_SHAPE}")
-        return list(index)
-
-    def _replace(self, values: dict[Any, Any], models: list[Any]) -> str:
-        """Return the YAML with other models; without that key, they come last."""
+        models = [dict(entry) for entry in old] or [{"name": model, "results": []}]
+        # In place of the first own entry, and of no further ones.
+        kept: list[Any] = []
+        for entry in models[0]["results"]:
+            replaced = result if own(entry) else entry
+            if replaced is not result or result not in kept:
+                kept.append(replaced)
+        models[0]["results"] = kept if result in kept else [*kept, result]
         end = line_end(self.opening)
-        written = _dump({INDEX: models}, end)
         before, after, line = self.yaml, "", None
-        for key, value in self._keys():
+        for key, value in keys:
             if key.value == INDEX:
                 before, line = self.yaml[: key.start_mark.index], key.start_mark.line
                 after = _not_of_value(self.yaml, key.start_mark.index, value.end_mark.index)
+        if models == old:
+            return f"{self.opening}{self.yaml}{self.closing}"
         if before and not before.endswith(("\n", "\r")):
             before += end
-        text = f"{before}{written}{after}"
-        expected = {**values, INDEX: models}
+        form: dict[str, Any] = {"allow_unicode": True, "sort_keys": False, "line_break": end}
+        text = f"{before}{yaml.safe_dump({INDEX: models}, **form)}{after}"
+        try:
+            written = yaml.safe_load(text)
+        except yaml.YAMLError:
+            written = None
         # Braces and anchors do not survive such a cut. Texts are compared: NaN is not equal to NaN.
-        if repr(_read(text)) != repr(expected):
+        if repr(written) != repr({**values, INDEX: models}):
             problem = f"{INDEX} cannot be written without a change of other keys"
             remedy = _PLAIN_KEYS if line is None else _PLAIN_INDEX
             raise self._error(line or 0, problem, remedy)
-        return text
+        return f"{self.opening}{text}{self.closing}"
 
     def _keys(self) -> list[tuple[Any, Any]]:
         """Return the keys of the mapping with their values, each with its place in the YAML."""
@@ -191,17 +185,6 @@ def _opening_problem(text: str) -> str:
     return "expected a second line --- that ends the front matter"
 
 
-def _with_one(entries: list[Any], result: dict[str, Json], own: Callable[[Any], bool]) -> list[Any]:
-    """Return entries with a result in place of the first own entry, and no further own ones."""
-    kept: list[Any] = []
-    for entry in entries:
-        if not own(entry):
-            kept.append(entry)
-        elif result not in kept:
-            kept.append(result)
-    return kept if result in kept else [*kept, result]
-
-
 def line_end(text: str) -> str:
     r"""Return how lines of a text end: as its first line does.
 
@@ -223,18 +206,6 @@ def _not_of_value(text: str, start: int, end: int) -> str:
     while lines and lines[-1].strip()[:1] in ("", "#"):
         lines.pop()
     return text[start + len("".join(lines)) :]
-
-
-def _dump(values: dict[Any, Any], end: str) -> str:
-    text = yaml.safe_dump(values, allow_unicode=True, sort_keys=False, line_break=end)
-    return str(text)
-
-
-def _read(text: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        return None
 
 
 _TASK: Final = ("text-classification", "Typed decisions")
@@ -313,56 +284,40 @@ def result_of(report: RunReport, dataset: CardDataset, model: str) -> dict[str, 
         dataset: its data.
         model: name of the model.
     """
-    card: Any = ModelCardData(model_name=model, eval_results=[*_results(report, dataset)])
-    (index,) = card.to_dict()["model-index"]
-    (result,) = index["results"]
-    return dict(result)
-
-
-def _results(report: RunReport, dataset: CardDataset) -> Iterator[EvalResult]:
-    leak = leak_prefix(report.experiment.data.leak)
+    evaluation, leak = report.evaluation, leak_prefix(report.experiment.data.leak)
     seal = report.run.provenance.seal
     sealed = {
         "seal": None if seal is None else seal_digest(seal),
         "report": report.digest.sha256,
     }
-    everything = report.evaluation.groups[0].estimates
+    results = []
     for spec in card_metrics(report):
-        estimate = everything[spec.name]
-        if math.isfinite(estimate.value):
-            yield EvalResult(
-                task_type=_TASK[0],
-                task_name=_TASK[1],
-                dataset_type=dataset.id,
-                dataset_name=dataset.name,
-                dataset_revision=dataset.revision,
-                dataset_args=sealed,
-                metric_type=spec.name,
-                metric_name=f"{leak}{spec.title}",
-                metric_value=estimate.value,
-                metric_args={**_decoding(report), **_interval(estimate)},
-            )
-
-
-def _decoding(report: RunReport) -> Mapping[str, Json]:
-    evaluation = report.evaluation
-    return {
-        "decoding": evaluation.decoding_name,
-        "calibration": evaluation.calibration,
-        "k": evaluation.k,
-    }
-
-
-def _interval(estimate: Estimate) -> Mapping[str, Json]:
-    """Return the interval, without what is unknown."""
-    ends: dict[str, Json] = {
-        name: end
-        for name, end in (("low", estimate.low), ("high", estimate.high))
-        if math.isfinite(end)
-    }
-    if ends:
-        ends["confidence"] = 1 - LEVEL
-    return {**ends, "items": estimate.n, "clusters": estimate.clusters}
+        estimate = evaluation.groups[0].estimates[spec.name]
+        if not math.isfinite(estimate.value):
+            continue
+        args: dict[str, Json] = {
+            "decoding": evaluation.decoding_name,
+            "calibration": evaluation.calibration,
+            "k": evaluation.k,
+        }
+        ends = {"low": estimate.low, "high": estimate.high}
+        known: dict[str, Json] = {name: end for name, end in ends.items() if math.isfinite(end)}
+        args |= known | ({"confidence": 1 - LEVEL} if known else {})
+        named = EvalResult(
+            task_type=_TASK[0],
+            task_name=_TASK[1],
+            dataset_type=dataset.id,
+            dataset_name=dataset.name,
+            dataset_revision=dataset.revision,
+            dataset_args=sealed,
+            metric_type=spec.name,
+            metric_name=f"{leak}{spec.title}",
+            metric_value=estimate.value,
+            metric_args={**args, "items": estimate.n, "clusters": estimate.clusters},
+        )
+        results.append(named)
+    card: Any = ModelCardData(model_name=model, eval_results=results)
+    return dict(card.to_dict()["model-index"][0]["results"][0])
 
 
 _FOLDERS: Final = re.compile(r"(?<![\w.:/\\])(?:[A-Za-z]:[\\/]|[/~])(?:[^\s\\/,;()]*[\\/])*")
@@ -379,16 +334,22 @@ def section_of(report: RunReport, dataset: CardDataset) -> str:
         dataset: its data.
     """
     evaluation, leak = report.evaluation, report.experiment.data.leak
+    everything, seal = evaluation.groups[0], report.run.provenance.seal
     paragraphs = [f"## Evaluation on {markdown_text(dataset.name)}"]
-    paragraphs += [f"**{_markdown(line.text)}**" for line in leak_lines(leak)]
-    paragraphs.append(f"**{_markdown(report_line(evaluation, leak))}**")
+    first = [*(line.text for line in leak_lines(leak)), report_line(evaluation, leak)]
+    paragraphs += [f"**{_markdown(text)}**" for text in first]
     paragraphs.append("\n".join(f"- {_markdown(line)}" for line in _lines(report)))
-    specs = card_metrics(report)
-    table = metrics_table(evaluation.groups[:1], specs, evaluation.unit)
+    table = metrics_table(evaluation.groups[:1], card_metrics(report), evaluation.unit)
     table = replace(table, title="Metrics", caption=" ".join(decoding_text(evaluation).split()))
     paragraphs.append(to_markdown(table).rstrip("\n"))
-    paragraphs.append("\n".join(f"- {line}" for line in _sources(report, dataset)))
-    return "\n\n".join(paragraphs)
+    sources = [f"- Data: {markdown_text(dataset.name)}, revision `{dataset.revision}`."]
+    if seal is not None:
+        sample = sample_text(everything.items, everything.clusters, evaluation.unit)
+        run = markdown_text(report.run.label)
+        sources.append(f"- Run: {run}, {sample}, seal `{seal_digest(seal)}`.")
+    version = metadata.version("pact-eval")
+    sources.append(f"- Report: pact-eval {version}, digest `{report.digest.sha256}`.")
+    return "\n\n".join([*paragraphs, "\n".join(sources)])
 
 
 def _lines(report: RunReport) -> Iterator[str]:
@@ -426,18 +387,6 @@ def _markdown(text: str) -> str:
         'not the one of manifest.json; 1/2'
     """
     return markdown_text(_FOLDERS.sub("", text))
-
-
-def _sources(report: RunReport, dataset: CardDataset) -> Iterator[str]:
-    """Yield the data, the seal of the run, and the digest of the report."""
-    seal = report.run.provenance.seal
-    yield f"Data: {markdown_text(dataset.name)}, revision `{dataset.revision}`."
-    if seal is not None:
-        everything = report.evaluation.groups[0]
-        sample = sample_text(everything.items, everything.clusters, report.evaluation.unit)
-        yield f"Run: {markdown_text(report.run.label)}, {sample}, seal `{seal_digest(seal)}`."
-    version = metadata.version("pact-eval")
-    yield f"Report: pact-eval {version}, digest `{report.digest.sha256}`."
 
 
 def with_section(text: str, section: str, dataset: CardDataset, place: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,7 @@ from pact_eval._choices import Severity
 from pact_eval._json import Json
 from pact_eval.errors import PactError, RecordError
 from pact_eval.plain_text import one_line
-from pact_reports.cases import Annotation, Case, CaseStatus, CiReport, Rule
+from pact_reports.cases import Annotation, CaseStatus, CiReport
 from pact_reports.writers.markdown import markdown_text
 
 _WORKSPACE = "GITHUB_WORKSPACE"
@@ -35,16 +35,13 @@ def repository_path(path: Path) -> Path:
         >>> repository_path(Path("data") / ".." / "data" / "eval.jsonl").as_posix()
         'data/eval.jsonl'
     """
-    absolute = _absolute(path)  # a link in a repository is annotated itself
     workspace = os.environ.get(_WORKSPACE)
-    for root in (Path(workspace) if workspace else Path(), Path()):
-        if absolute.is_relative_to(_absolute(root)):
-            return absolute.relative_to(_absolute(root))
-    return absolute
-
-
-def _absolute(path: Path) -> Path:
-    return Path(os.path.normpath(Path.cwd() / path))
+    # Not resolved: a link in a repository is annotated itself.
+    absolute, *roots = (
+        Path(os.path.normpath(Path.cwd() / each)) for each in (path, Path(workspace or ""), Path())
+    )
+    root = next((root for root in roots if absolute.is_relative_to(root)), None)
+    return absolute if root is None else absolute.relative_to(root)
 
 
 _COMMANDS: Final[Mapping[Severity, str]] = {
@@ -75,11 +72,8 @@ def to_github(report: CiReport) -> list[str]:
         ['pact-audit data: All 7 checks passed.']
     """
     severities = [*_COMMANDS]
-    annotations = sorted(
-        report.annotations, key=lambda annotation: severities.index(annotation.severity)
-    )
-    commands = [_command(annotation) for annotation in annotations]
-    return commands or [one_line(f"{report.command}: {report.answer}")]
+    worst_first = sorted(report.annotations, key=lambda each: severities.index(each.severity))
+    return [*map(_command, worst_first)] or [one_line(f"{report.command}: {report.answer}")]
 
 
 def error_commands(error: PactError) -> list[str]:
@@ -114,23 +108,20 @@ def to_step_summary(report: CiReport) -> str:
     for warning in report.warnings:
         lines += [f"> {markdown_text(warning)}", ""]
     lines += ["| check | result | scope |", "| :--- | :--- | :--- |"]
-    lines += [
-        _row(case.name, f"{_SIGNS[case.status]} {case.status}", case.text) for case in report.cases
-    ]
+    rows = [(case.name, f"{_SIGNS[case.status]} {case.status}", case.text) for case in report.cases]
+    lines += [*map(_row, rows)]
     annotations = [*report.annotations]
     if annotations:
         lines += ["", "| place | severity | code | finding |", "| :--- | :--- | :--- | :--- |"]
-        lines += [
-            _row(_place(one), one.severity, one.code, one.message)
-            for one in annotations[:_MOST_LISTED]
-        ]
+        listed = annotations[:_MOST_LISTED]
+        lines += [_row((_place(one), one.severity, one.code, one.message)) for one in listed]
     left = len(annotations[_MOST_LISTED:]) + sum(sum(case.more.values()) for case in report.cases)
     if left:
         lines += ["", f"... and {left:,} more."]
     return "\n".join([*lines, "", ""])
 
 
-def _row(*cells: str) -> str:
+def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(map(markdown_text, cells))} |"
 
 
@@ -178,26 +169,23 @@ def to_junit(report: CiReport) -> str:
     }
     suites = ET.Element("testsuites", counts)  # its schema knows no `skipped`
     suite = ET.SubElement(suites, "testsuite", counts, skipped=str(report.count("skipped")))
+    class_name = report.command.replace(" ", ".")
     for case in report.cases:
-        _add(suite, case, report.command.replace(" ", "."))
+        element = ET.SubElement(suite, "testcase", classname=class_name, name=one_line(case.name))
+        lines = [_line(annotation) for annotation in case.annotations]
+        lines += [f"... and {n:,} more of {code}" for code, n in case.more.items()]
+        text = one_line(case.text)
+        if case.status in ("failed", "cannot tell"):
+            failure = ET.SubElement(element, "failure", type=case.status, message=text)
+            failure.text = "\n".join(lines or [text])
+            continue
+        if case.status == "skipped":
+            ET.SubElement(element, "skipped", message=text)
+        if lines:
+            ET.SubElement(element, "system-out").text = "\n".join(lines)
     # As ASCII: the text is the same in any encoding of the terminal.
     xml: bytes = ET.tostring(suites, encoding="us-ascii", xml_declaration=True)
     return xml.decode("ascii")
-
-
-def _add(suite: ET.Element, case: Case, class_name: str) -> None:
-    element = ET.SubElement(suite, "testcase", classname=class_name, name=one_line(case.name))
-    lines = [_line(annotation) for annotation in case.annotations]
-    lines += [f"... and {n:,} more of {code}" for code, n in case.more.items()]
-    text = one_line(case.text)
-    if case.status in ("failed", "cannot tell"):
-        failure = ET.SubElement(element, "failure", type=case.status, message=text)
-        failure.text = "\n".join(lines or [text])
-        return
-    if case.status == "skipped":
-        ET.SubElement(element, "skipped", message=text)
-    if lines:
-        ET.SubElement(element, "system-out").text = "\n".join(lines)
 
 
 def _line(annotation: Annotation) -> str:
@@ -227,7 +215,14 @@ def to_sarif(report: CiReport) -> dict[str, Json]:
                 "name": report.command.split(" ")[0],
                 "version": metadata.version("pact-eval"),
                 "informationUri": _HOME,
-                "rules": [_rule(code, rule) for code, rule in report.rules.items()],
+                "rules": [
+                    {
+                        "id": code,
+                        "shortDescription": {"text": rule.meaning},
+                        "defaultConfiguration": {"level": rule.severity},
+                    }
+                    for code, rule in report.rules.items()
+                ],
             }
         },
         "automationDetails": {"id": f"{report.command}/"},
@@ -244,16 +239,14 @@ def to_sarif(report: CiReport) -> dict[str, Json]:
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _rule(code: str, rule: Rule) -> Json:
-    return {
-        "id": code,
-        "shortDescription": {"text": rule.meaning},
-        "defaultConfiguration": {"level": rule.severity},
-    }
-
-
 def _result(annotation: Annotation, codes: list[str]) -> Json:
-    location: dict[str, Json] = {"artifactLocation": _artifact(annotation)}
+    path = repository_path(annotation.file)
+    # As bytes: a name that is not valid Unicode has a URI too.
+    uri = quote(os.fsencode(path.as_posix()))
+    artifact: Json = {"uri": uri, "uriBaseId": _ROOT}
+    if path.is_absolute():
+        artifact = {"uri": f"file://{'' if uri.startswith('/') else '/'}{uri}"}
+    location: dict[str, Json] = {"artifactLocation": artifact}
     if annotation.line is not None:
         location["region"] = {"startLine": annotation.line}
     return {
@@ -263,12 +256,3 @@ def _result(annotation: Annotation, codes: list[str]) -> Json:
         "message": {"text": one_line(annotation.message)},
         "locations": [{"physicalLocation": location}],
     }
-
-
-def _artifact(annotation: Annotation) -> Json:
-    path = repository_path(annotation.file)
-    # As bytes: a name that is not valid Unicode has a URI too.
-    uri = quote(os.fsencode(path.as_posix()))
-    if path.is_absolute():
-        return {"uri": f"file://{uri if uri.startswith('/') else f'/{uri}'}"}
-    return {"uri": uri, "uriBaseId": _ROOT}

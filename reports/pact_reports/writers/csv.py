@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator
 
 from pact_eval.plain_text import one_line
-from pact_reports.table import Cell, Column, Number, Row, Table
+from pact_reports.table import Number, Table
 
 # What spreadsheets take for the beginning of a formula, in either width.
 _FORMULA = tuple("=+-@＝＋－＠")
@@ -31,23 +30,34 @@ def to_csv(table: Table) -> str:
     """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\r\n")
-    marked = [any(row.cells[at].mark for row in table.rows) for at in range(len(table.columns))]
-    heads = [
-        head
-        for column, with_mark in zip(table.columns, marked, strict=True)
-        for head in _heads(column, with_mark=with_mark)
-    ]
-    has_notes = bool(table.reasons)
-    has_source = bool(table.source)
-    writer.writerow([*heads, *["notes"] * has_notes, *["source"] * has_source])
-    for row in table.rows:
-        fields = [
-            field
-            for column, cell, with_mark in zip(table.columns, row.cells, marked, strict=True)
-            for field in _fields(column, cell, with_mark=with_mark)
-        ]
-        notes, source = [_notes(table, row)] * has_notes, [csv_text(table.source)] * has_source
-        writer.writerow([*fields, *notes, *source])
+    heads: list[str] = []
+    fields: list[list[str]] = [[] for _ in table.rows]
+    for at, column in enumerate(table.columns):
+        cells = [row.cells[at] for row in table.rows]
+        marked = any(cell.mark for cell in cells)
+        heads += map(csv_text, column.numbers or (column.title,))
+        heads += [csv_text(f"{column.title} mark")] if marked else []
+        for row, cell in zip(fields, cells, strict=True):
+            if column.numbers:
+                row += map(_number, cell.numbers or (None,) * len(column.numbers))
+            else:
+                row.append(csv_text(cell.text if cell.data is None else cell.data))
+            row += [cell.mark or ""] if marked else []
+    if table.reasons:
+        heads.append("notes")
+        for row, of_row in zip(fields, table.rows, strict=True):
+            pairs = zip(table.columns, of_row.cells, strict=True)
+            notes = (
+                f"{column.title}: {cell.reason}"
+                for column, cell in pairs
+                if cell.reason is not None
+            )
+            row.append(csv_text("; ".join(notes)))
+    if table.source:
+        heads.append("source")
+        for row in fields:
+            row.append(csv_text(table.source))
+    writer.writerows([heads, *fields])
     return stream.getvalue()
 
 
@@ -64,29 +74,5 @@ def csv_text(text: str) -> str:
     return f"'{line}" if line.lstrip().startswith(_FORMULA) else line
 
 
-def _heads(column: Column, *, with_mark: bool) -> Iterator[str]:
-    yield from map(csv_text, column.numbers or (column.title,))
-    if with_mark:
-        yield csv_text(f"{column.title} mark")
-
-
-def _fields(column: Column, cell: Cell, *, with_mark: bool) -> Iterator[str]:
-    if not column.numbers:
-        yield csv_text(cell.text if cell.data is None else cell.data)
-    else:
-        yield from map(_number, cell.numbers or (None,) * len(column.numbers))
-    if with_mark:
-        yield cell.mark or ""
-
-
 def _number(number: Number) -> str:
     return "" if number is None or math.isnan(number) else repr(number)
-
-
-def _notes(table: Table, row: Row) -> str:
-    notes = [
-        f"{column.title}: {cell.reason}"
-        for column, cell in zip(table.columns, row.cells, strict=True)
-        if cell.reason is not None
-    ]
-    return csv_text("; ".join(notes))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from pact_eval.plain_text import one_line
-from pact_reports.table import Cell, Column, Mark, Row, Table
+from pact_reports.table import Cell, Column, Mark, Table
 
 _ESCAPES: Final = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -21,14 +21,6 @@ _ESCAPES: Final = {
     # The straight quote needs an encoding that classes do not load.
     '"': r"\textquotedblright{}",
 }
-
-
-def _commands(table: str, form: str) -> dict[str, str]:
-    """Read signs, each followed by its command, and write the commands in a form."""
-    words = table.split()
-    return {
-        sign: form.format(command) for sign, command in zip(words[::2], words[1::2], strict=True)
-    }
 
 
 _WORDS: Final = r"""
@@ -49,7 +41,11 @@ _SYMBOLS: Final = r"""
     Σ \Sigma   Φ \Phi      Ψ \Psi       Ω \Omega
     ² {}^{2}   ³ {}^{3}    ¹ {}^{1}     ½ \frac{1}{2}
 """
-_UNICODE: Final = _commands(_WORDS, "{}{{}}") | _commands(_SYMBOLS, "${}$")
+_UNICODE: Final = {
+    sign: form.format(command)
+    for table, form in ((_WORDS.split(), "{}{{}}"), (_SYMBOLS.split(), "${}$"))
+    for sign, command in zip(table[::2], table[1::2], strict=True)
+}
 # Combining marks: grave, acute, circumflex, tilde, macron, breve, dot, diaeresis, ring, double
 # acute, caron, cedilla.
 _MARKS: Final = "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327"
@@ -106,6 +102,7 @@ _SMALL_PAGE_SIGNS = 130
 _GAP_SIGNS = 3.0
 _NARROW_GAP_SIGNS = 1.5
 _STACKED_SIGNS = 8
+_BREAK = r"\\"
 # Digits of five-point Computer Modern are so wide next to those of seven points.
 _SMALL_SIGN = 0.85
 
@@ -177,42 +174,18 @@ def _parts(table: Table) -> list[Table]:
     return [table.only(places) for places in shown]
 
 
-def _tabular(table: Table, reasons: tuple[str, ...], *, stacked: bool, small: bool) -> list[str]:
-    """Write the lines of a table; its footnotes are those of `reasons`."""
-    return [
-        f"\\begin{{tabular}}{{{''.join(map(_specification, table.columns))}}}",
-        r"\toprule",
-        _line(_head(column, stacked=stacked) for column in table.columns),
-        r"\midrule",
-        *(_tight(line) if small else line for line in _body(table, reasons)),
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-
-
 def _signs(table: Table, *, stacked: bool) -> float:
-    """Estimate the signs that a line of a table takes."""
-    widths: list[float] = [
-        max(map(len, _title_lines(column, stacked=stacked))) + 2 * bool(column.better)
-        for column in table.columns
-    ]
-    for row in table.rows:
-        widths = [max(w, _width(cell)) for w, cell in zip(widths, row.cells, strict=True)]
-    return sum(widths) + len(widths) * (_NARROW_GAP_SIGNS if stacked else _GAP_SIGNS)
-
-
-def _width(cell: Cell) -> float:
-    """Return the signs of a cell; those of its further lines are small."""
-    raised = (cell.mark is not None) + (cell.reason is not None)
-    return max(
-        len(cell.text) + raised, *(_SMALL_SIGN * len(line) for line in (cell.interval, cell.below))
-    )
-
-
-def _specification(column: Column) -> str:
-    if column.width is None:
-        return _LETTER[column.align]
-    return f"p{{{column.width:g}\\linewidth}}"
+    """Estimate the signs that a line of a table takes; further lines of a cell are small."""
+    signs = 0.0
+    for at, column in enumerate(table.columns):
+        lines = _title_lines(column, stacked=stacked)
+        widths: list[float] = [max(map(len, lines)) + 2 * bool(column.better)]
+        for cell in (row.cells[at] for row in table.rows):
+            raised = (cell.mark is not None) + (cell.reason is not None)
+            small = (_SMALL_SIGN * len(line) for line in (cell.interval, cell.below))
+            widths += [len(cell.text) + raised, *small]
+        signs += max(widths) + (_NARROW_GAP_SIGNS if stacked else _GAP_SIGNS)
+    return signs
 
 
 def _title_lines(column: Column, *, stacked: bool) -> list[str]:
@@ -225,13 +198,32 @@ def _title_lines(column: Column, *, stacked: bool) -> list[str]:
     return [title[:middle], title[middle + 1 :]]
 
 
-def _head(column: Column, *, stacked: bool) -> str:
-    lines = [latex_text(line) for line in _title_lines(column, stacked=stacked)]
-    lines[-1] += _ARROW[column.better]
-    if len(lines) == 1:
-        return lines[0]
-    joined = r"\\".join(lines)
-    return f"\\shortstack[{_LETTER[column.align]}]{{{joined}}}"
+def _tabular(table: Table, reasons: tuple[str, ...], *, stacked: bool, small: bool) -> list[str]:
+    """Write the lines of a table; its footnotes are those of `reasons`."""
+    specifications, heads = "", []
+    for column in table.columns:
+        letter = _LETTER[column.align]
+        width = f"p{{{column.width or 0:g}\\linewidth}}"
+        specifications += letter if column.width is None else width
+        titles = [latex_text(line) for line in _title_lines(column, stacked=stacked)]
+        titles[-1] += _ARROW[column.better]
+        joined = f"\\shortstack[{letter}]{{{_BREAK.join(titles)}}}"
+        heads.append(titles[0] if len(titles) == 1 else joined)
+    apart = any(cell.interval or cell.below for row in table.rows for cell in row.cells)
+    body: list[str] = []
+    for at, row in enumerate(table.rows):
+        if at and (row.rule or apart):
+            body.append(r"\midrule" if row.rule else r"\addlinespace[2pt]")
+        body.append(_line(_cell(cell, reasons) for cell in row.cells))
+        # The small texts stand below the others.
+        below = ([cell.interval for cell in row.cells], [cell.below for cell in row.cells])
+        for texts in filter(any, below):
+            small_texts = (f"{{\\tiny {latex_text(text)}}}" if text else "" for text in texts)
+            body += [_line(small_texts)]
+    if small:
+        body = [line.replace(r" $\pm$ ", r"$\pm$") for line in body]
+    start = [f"\\begin{{tabular}}{{{specifications}}}", r"\toprule", _line(heads), r"\midrule"]
+    return [*start, *body, r"\bottomrule", r"\end{tabular}"]
 
 
 def _line(cells: Iterable[str]) -> str:
@@ -240,59 +232,22 @@ def _line(cells: Iterable[str]) -> str:
     return f"{'{}' if line.startswith(('[', '*')) else ''}{line} \\\\"
 
 
-def _body(table: Table, reasons: tuple[str, ...]) -> Iterator[str]:
-    apart = any(cell.interval or cell.below for row in table.rows for cell in row.cells)
-    for at, row in enumerate(table.rows):
-        if at and row.rule:
-            yield r"\midrule"
-        elif at and apart:
-            yield r"\addlinespace[2pt]"
-        yield from _row(row, reasons)
-
-
-def _tight(line: str) -> str:
-    """Leave out the spaces around every plus-minus sign."""
-    return line.replace(r" $\pm$ ", r"$\pm$")
-
-
-def _row(row: Row, reasons: tuple[str, ...]) -> Iterator[str]:
-    """Write the lines of a row: its texts, then the small ones below them."""
-    yield _line(_cell(cell, reasons) for cell in row.cells)
-    for below in ([cell.interval for cell in row.cells], [cell.below for cell in row.cells]):
-        if any(below):
-            yield _line(f"{{\\tiny {latex_text(text)}}}" if text else "" for text in below)
-
-
 def _cell(cell: Cell, reasons: tuple[str, ...]) -> str:
     text = latex_text(cell.text)
     if cell.mark in _BOLD:
         text = f"\\textbf{{{text}}}"
-    if cell.mark is not None:
-        text += _SIGN.get(cell.mark, "")
-    if cell.reason is not None:
-        text += f"$^{{{_letter(reasons.index(cell.reason))}}}$"
-    return text
+    text += "" if cell.mark is None else _SIGN.get(cell.mark, "")
+    return text if cell.reason is None else f"{text}$^{{{reasons.index(cell.reason) + 1}}}$"
 
 
 def _below(table: Table) -> list[str]:
     """Write the notes: what numbers rest on, marks, reasons of gaps, and further notes."""
     signs = {"best": r"\textbf{Bold}", **_SIGN}
-    marks = [f"{signs[mark]}: {latex_text(meaning)}" for mark, meaning in table.meanings]
     lines = [latex_text(table.caption_with_brackets)] if table.caption_with_brackets else []
+    marks = [f"{signs[mark]}: {latex_text(meaning)}" for mark, meaning in table.meanings]
     lines += ["; ".join(marks)] if marks else []
-    lines += [
-        f"$^{{{_letter(at)}}}${latex_text(reason)}" for at, reason in enumerate(table.reasons)
-    ]
+    lines += [f"$^{{{at}}}${latex_text(why)}" for at, why in enumerate(table.reasons, start=1)]
     lines += [latex_text(note) for note in table.notes]
-    if not lines:
-        return []
-    ended = [line if line.endswith(".") else f"{line}." for line in lines]
-    return (
-        [r"\par\smallskip", r"\begin{minipage}{\linewidth}\scriptsize\raggedright"]
-        + [f"{line}\\par" for line in ended]
-        + [r"\end{minipage}"]
-    )
-
-
-def _letter(number: int) -> str:
-    return str(number + 1)
+    ended = [f"{line.removesuffix('.')}.\\par" for line in lines]
+    start = [r"\par\smallskip", r"\begin{minipage}{\linewidth}\scriptsize\raggedright"]
+    return [*start, *ended, r"\end{minipage}"] if ended else []

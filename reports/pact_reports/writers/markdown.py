@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from pact_eval.plain_text import one_line
-from pact_reports.table import Cell, Column, Mark, Table
+from pact_reports.table import Cell, Mark, Table
 
 _ARROW: Final = {1: " ↑", -1: " ↓", 0: ""}
 _RULES: Final = {"left": ":---", "right": "---:"}
@@ -57,10 +56,13 @@ def to_markdown(table: Table) -> str:
     lines = [f"### {markdown_text(table.title)}", ""]
     if table.caption:
         lines += [markdown_text(table.caption_with_brackets), ""]
-    lines.append(_line(_head(column) for column in table.columns))
-    lines.append(_line(_RULES[column.align] for column in table.columns))
-    lines += [_line(_cell(cell, reasons) for cell in row.cells) for row in table.rows]
-    below = [*_legend(table)]
+    titles = (markdown_text(column.title) + _ARROW[column.better] for column in table.columns)
+    rows = [titles, (_RULES[column.align] for column in table.columns)]
+    rows += [(_cell(cell, reasons) for cell in row.cells) for row in table.rows]
+    lines += [f"| {' | '.join(cells)} |" for cells in rows]
+    signs = {"best": "**Bold**", **{mark: sign.strip() for mark, sign in _SIGN.items()}}
+    marks = [f"{signs[mark]}: {markdown_text(meaning)}" for mark, meaning in table.meanings]
+    below = ["; ".join(marks)] if marks else []
     below += [f"<sup>{at}</sup> {markdown_text(why)}" for at, why in enumerate(reasons, start=1)]
     below += [markdown_text(note) for note in table.notes]
     for paragraph in below:
@@ -79,14 +81,6 @@ def markdown_text(text: str) -> str:
     return _LINKS.sub(r"\\", escaped)
 
 
-def _head(column: Column) -> str:
-    return markdown_text(column.title) + _ARROW[column.better]
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 def _cell(cell: Cell, reasons: tuple[str, ...]) -> str:
     text = markdown_text(cell.text)
     if cell.mark in _BOLD and text.strip():
@@ -99,11 +93,3 @@ def _cell(cell: Cell, reasons: tuple[str, ...]) -> str:
     if cell.reason is not None:
         text += f"<sup>{reasons.index(cell.reason) + 1}</sup>"
     return text
-
-
-def _legend(table: Table) -> list[str]:
-    entries = []
-    for mark, meaning in table.meanings:
-        shown = "**Bold**" if mark == "best" else _SIGN[mark].strip()
-        entries.append(f"{shown}: {markdown_text(meaning)}")
-    return ["; ".join(entries)] if entries else []

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Final
+from typing import Final, TypeAlias
 
 from rich import box
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from pact_eval.plain_text import one_line, visible
-from pact_reports.table import Cell, Column, Legend, Line, Mark, Part, Row, Table, Tone
+from pact_reports.table import Column, Legend, Line, Mark, Part, Row, Table, Tone
 
 _ARROW: Final = {1: " ↑", -1: " ↓", 0: ""}
 _SIGN: Final[dict[Mark, str]] = {
@@ -44,6 +44,9 @@ _DOTS: Final = "..."
 _GAP: Final = "  "  # before each column of a bare table
 _CUT: Final = 8  # columns of a cell that may be cut
 _READABLE: Final = 24  # cells that running text is not wrapped below while other columns can shrink
+
+_Pieces: TypeAlias = tuple[list[str], list[str]]
+"""Of a cell: those of its text, and of its second line."""
 
 
 def show(console: Console, parts: Iterable[Part]) -> None:
@@ -138,92 +141,62 @@ class _Column:
     """The contents of one column, in pieces that are wrapped between and not within.
 
     Attributes:
-        head: pieces of the title.
-        below: pieces of the head's second line.
+        head: pieces of the title, and of the head's second line.
         cells: of each row, its pieces and those of its second line.
         tones: of each row.
-        running: whether the cells are running text.
+        natural: width at which nothing is wrapped.
+        least: width at which no piece is broken; of cells that may be cut, that of a word or two.
         cut: whether what does not fit on one line is cut.
     """
 
-    head: tuple[str, ...]
-    below: tuple[str, ...]
-    cells: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+    head: _Pieces
+    cells: tuple[_Pieces, ...]
     tones: tuple[str, ...]
-    running: bool
+    natural: int
+    least: int
     cut: bool
 
     @classmethod
     def of(cls, table: Table, at: int) -> _Column:
-        column = table.columns[at]
-        reasons = table.reasons
-        return cls(
-            head=_pieces(column.title + _ARROW[column.better]),
-            below=_pieces(column.below),
-            cells=tuple(_contents(row.cells[at], reasons) for row in table.rows),
-            tones=tuple(_tone(row.cells[at]) for row in table.rows),
-            running=column.width is not None,
-            cut=column.cut,
-        )
-
-    @property
-    def _lines(self) -> Iterator[tuple[str, ...]]:
-        yield from (self.head, self.below)
-        for cell in self.cells:
-            yield from cell
-
-    @property
-    def natural(self) -> int:
-        """Width at which nothing is wrapped."""
-        return max(1, *(cell_len(" ".join(pieces)) for pieces in self._lines))
-
-    @property
-    def least(self) -> int:
-        """Width at which no piece is broken; of cells that may be cut, that of a word or two."""
-        if self.cut:
-            return min(self.natural, max(_CUT, *map(cell_len, (*self.head, ""))))
-        least = max(1, *(cell_len(piece) for pieces in self._lines for piece in pieces), 1)
-        return max(least, min(self.natural, _READABLE)) if self.running else least
+        column, reasons = table.columns[at], table.reasons
+        head = (_pieces(column.title + _ARROW[column.better]), _pieces(column.below))
+        cells, tones = [], []
+        for cell in (row.cells[at] for row in table.rows):
+            note = "" if cell.reason is None else _superscript(reasons.index(cell.reason) + 1)
+            texts = [*(_pieces(cell.text) or ([] if note else [""])), *_pieces(cell.interval)]
+            texts[-1:] = [f"{texts[-1] if texts else ''}{note}"]
+            texts += [] if cell.mark is None else [_SIGN[cell.mark]]
+            cells.append((texts, _pieces(cell.below)))
+            best = "bold" if cell.mark == "best" else ""
+            tones.append(best if cell.tone is None else _STYLE[cell.tone])
+        lines = [line for both in (head, *cells) for line in both]
+        natural = max(1, *(cell_len(" ".join(pieces)) for pieces in lines))
+        least = max(1, *(cell_len(piece) for pieces in lines for piece in pieces), 1)
+        if column.cut:
+            least = min(natural, max(_CUT, *map(cell_len, (*head[0], ""))))
+        elif column.width is not None:  # running text
+            least = max(least, min(natural, _READABLE))
+        return cls(head, tuple(cells), tuple(tones), natural, least, column.cut)
 
 
-def _pieces(text: str) -> tuple[str, ...]:
-    return tuple(_PIECE.findall(one_line(text)))
-
-
-def _contents(cell: Cell, reasons: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    note = "" if cell.reason is None else _superscript(reasons.index(cell.reason) + 1)
-    pieces = _pieces(cell.text) or (("",) if not note else ())
-    pieces = (*pieces, *_pieces(cell.interval))
-    pieces = (*pieces[:-1], pieces[-1] + note) if pieces else (note,)
-    sign = () if cell.mark is None else (_SIGN[cell.mark],)
-    return (*pieces, *sign), _pieces(cell.below)
-
-
-def _tone(cell: Cell) -> str:
-    if cell.tone is not None:
-        return _STYLE[cell.tone]
-    return "bold" if cell.mark == "best" else ""
+def _pieces(text: str) -> list[str]:
+    return _PIECE.findall(one_line(text))
 
 
 def _blocks(columns: Sequence[_Column], keys: int, width: int) -> list[list[int]]:
     """Divide columns into tables that fit, each beginning with the columns that name a row."""
-    everything = list(range(len(columns)))
+    everything = [*range(len(columns))]
     natural = [column.natural for column in columns]
     least = [column.least for column in columns]
     if _total_width(natural) <= width or (keys == 0 and _total_width(least) <= width):
         return [everything]
-    widths = natural if keys else least
-    first = max(keys, 1)
+    widths, first = natural if keys else least, max(keys, 1)
     blocks: list[list[int]] = []
     for at in everything[first:]:
-        longer = [*(blocks[-1] if blocks else everything[:first]), at]
-        if blocks and _total_width([widths[index] for index in longer]) > width:
-            longer = [*everything[:first], at]
-            blocks.append(longer)
-        elif blocks:
-            blocks[-1] = longer
+        if blocks and _total_width([widths[index] for index in (*blocks[-1], at)]) <= width:
+            blocks[-1].append(at)
         else:
-            blocks.append(longer)
+            blocks.append([*everything[:first], at])
     return blocks or [everything]
 
 
@@ -250,27 +223,20 @@ def _border(
     table = RichTable(box=box.ASCII2 if plain else box.ROUNDED, header_style="bold")
     widths = _fit_widths([contents for _, contents in columns], width)
     for (column, contents), wide in zip(columns, widths, strict=True):
-        title = _wrap_pieces(contents.head, contents.below, wide)
+        title = _wrap_pieces(contents.head, wide)
         table.add_column(title, justify=column.align, width=wide, no_wrap=True)
     for number, row in enumerate(rows):
         if row.rule and number:
             table.add_section()
-        table.add_row(
-            *(
-                _wrap_pieces(*_fitting(contents, number, wide), wide, style=contents.tones[number])
-                for (_, contents), wide in zip(columns, widths, strict=True)
-            )
-        )
+        texts = []
+        for (_, contents), wide in zip(columns, widths, strict=True):
+            pieces, below = contents.cells[number]
+            text = " ".join(pieces)
+            if contents.cut and cell_len(text) > wide:
+                pieces = [f"{set_cell_size(text, max(wide - len(_DOTS), 1)).rstrip()}{_DOTS}"]
+            texts.append(_wrap_pieces((pieces, below), wide, style=contents.tones[number]))
+        table.add_row(*texts)
     return table
-
-
-def _fitting(contents: _Column, row: int, width: int) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the pieces of a cell, cut to one line if its column is cut."""
-    pieces, below = contents.cells[row]
-    text = " ".join(pieces)
-    if not contents.cut or cell_len(text) <= width:
-        return pieces, below
-    return (f"{set_cell_size(text, max(width - len(_DOTS), 1)).rstrip()}{_DOTS}",), below
 
 
 def _bare(table: Table, columns: Sequence[_Column], width: int) -> Iterator[Text]:
@@ -282,43 +248,28 @@ def _bare(table: Table, columns: Sequence[_Column], width: int) -> Iterator[Text
     for at in reversed(range(len(columns))):
         spare = width - sum(widths) - len(_GAP) * len(columns)
         widths[at] = max(min(widths[at], _READABLE), widths[at] + min(0, spare))
+    rows = [[(one.cells[at][0], one.tones[at]) for one in columns] for at in range(len(table.rows))]
     if any(column.title for column in table.columns):
-        yield from _bare_row(table, [contents.head for contents in columns], widths, ["bold"])
-    for number in range(len(table.rows)):
-        cells = [contents.cells[number][0] for contents in columns]
-        yield from _bare_row(table, cells, widths, [contents.tones[number] for contents in columns])
+        rows.insert(0, [(contents.head[0], "bold") for contents in columns])
+    for row in rows:
+        wrapped = [[*_wrap(pieces, wide)] for (pieces, _), wide in zip(row, widths, strict=True)]
+        for lines in zip_longest(*wrapped, fillvalue=""):
+            text = Text()
+            cells = zip(table.columns, lines, widths, row, strict=True)
+            for column, line, wide, (_, style) in cells:
+                blanks = " " * (wide - cell_len(line))
+                text.append(_GAP + (blanks if column.align == "right" else ""))
+                text.append(line, style=style)
+                text.append("" if column.align == "right" else blanks)
+            text.rstrip()
+            yield text
 
 
-def _bare_row(
-    table: Table, cells: Sequence[Sequence[str]], widths: Sequence[int], tones: Sequence[str]
-) -> Iterator[Text]:
-    """Lay out one row in as many lines as its longest cell needs.
-
-    Args:
-        table: to which it belongs.
-        cells: pieces of each cell.
-        widths: of the columns.
-        tones: of the cells, or one for all.
-    """
-    wrapped = [list(_wrap(pieces, wide)) for pieces, wide in zip(cells, widths, strict=True)]
-    styles = [*tones, *([tones[-1]] * (len(cells) - len(tones)))]
-    for lines in zip_longest(*wrapped, fillvalue=""):
-        text = Text()
-        for column, line, wide, style in zip(table.columns, lines, widths, styles, strict=True):
-            blanks = " " * (wide - cell_len(line))
-            text.append(_GAP + (blanks if column.align == "right" else ""))
-            text.append(line, style=style)
-            text.append("" if column.align == "right" else blanks)
-        text.rstrip()
-        yield text
-
-
-def _wrap_pieces(
-    pieces: Sequence[str], below: Sequence[str], width: int, *, style: str = ""
-) -> Text:
-    text = Text("\n".join(_wrap(pieces, width)), style=style)
-    if below:
-        text.append("\n" + "\n".join(_wrap(below, width)), style="dim")
+def _wrap_pieces(pieces: _Pieces, width: int, *, style: str = "") -> Text:
+    """Lay out a cell; its second line is faint."""
+    text = Text("\n".join(_wrap(pieces[0], width)), style=style)
+    if pieces[1]:
+        text.append("\n" + "\n".join(_wrap(pieces[1], width)), style="dim")
     return text
 
 
