@@ -582,3 +582,16 @@ def test_a_reference_that_contradicts_the_data_is_refused(tmp_path: Path, soluti
     assert result.exit_code in (1, 2), result.output
     assert "reference" in result.output
     assert "solution.csv" in result.output
+
+
+def test_options_that_cannot_be_read_are_refused_next_to_data(
+    tmp_path: Path, solution: Path
+) -> None:
+    """By the row: one option is none to choose from."""
+    options = [[*NAMES], *[[NAMES[0]]] * (N - 1)]
+    path = lines({"id": ID, "options": options, "probabilities": BY_NAME})(tmp_path)
+    result = import_file(tmp_path, path, "--data", solution)
+    assert result.exit_code == 1, result.output
+    assert f"options: expected two or more options; correct the options\nand {N - 2} more" in (
+        result.output
+    )
