@@ -129,8 +129,8 @@ def audit_dataset(path: Path | str, **options: Unpack[AuditOptions]) -> DataAudi
         >>> [(check.check, len(check.findings)) for check in audit.checks]
         [('schema', 0)]
     """
-    source = DatasetSource.of_paths([local_data(path)])
-    return audit_data(source, DataAuditSettings(**options))
+    settings = DataAuditSettings(**options)
+    return audit_data(DatasetSource.of_paths([local_data(path)]), settings)
 
 
 def audit_adapter(
