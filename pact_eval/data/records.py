@@ -488,17 +488,15 @@ def _ablation(obj: Mapping[str, Json], field: Field) -> AblatedFrom | None:
     if not isinstance(record, str) or not record:
         message = f"ablation.record: expected the id of the base record, got {short(record)}"
         raise ValueError(message)
-    answers = value.get("answers")
-    whole = (
-        [number for number in answers if type(number) is int] if isinstance(answers, list) else []
+    answers, last = value.get("answers"), len(field.answers) - 1
+    first, second = answers if isinstance(answers, list) and len(answers) == 2 else (None, None)
+    are_whole = type(first) is int and type(second) is int
+    if are_whole and first != second and {first, second} <= {*range(last + 1)}:
+        return AblatedFrom(record, (cast("int", first), cast("int", second)))
+    raise ValueError(
+        f"ablation.answers: expected two different canonical indices from 0 to {last}, got "
+        f"{short(answers)}"
     )
-    inside = [number for number in whole if 0 <= number < len(field.answers)]
-    if answers != inside or len(inside) != 2 or inside[0] == inside[1]:
-        raise ValueError(
-            "ablation.answers: expected two different canonical indices from 0 to "
-            f"{len(field.answers) - 1}, got {short(answers)}"
-        )
-    return AblatedFrom(record, (inside[0], inside[1]))
 
 
 def _mixed_types(records: Sequence[Record]) -> list[Problem]:

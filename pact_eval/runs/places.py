@@ -377,9 +377,8 @@ def _copy(folder: str, files: _Files, listing: Callable[[], _Files]) -> Path:
         InputError: a file cannot be read or written, changes meanwhile, or there is no space.
     """
     name = folder.rpartition("/")[2]
-    copy = _new_folder() / (name if _is_name(name) else "copy")
     total = sum(entry["size"] for entry in files.values())
-    _check_space(folder, total)
+    copy = _new_folder(folder, total) / (name if _is_name(name) else "copy")
     copied = dict.fromkeys(files, 0)
     store = _store(folder)
 
@@ -453,27 +452,28 @@ def _ranges(store: Any, url: str, size: int) -> Iterator[bytes]:
             yield store.cat_file(url, start, min(start + _RANGE_BYTES, size))
 
 
-def _new_folder() -> Path:
-    """Return an empty folder for one copy, inside one that is removed at the end."""
+def _new_folder(url: str, total: int) -> Path:
+    """Return an empty folder for a copy of so many bytes, inside one that is removed at the end.
+
+    Raises:
+        InputError: there is no space for the copy.
+    """
     if not _root:
         made = Path(tempfile.mkdtemp(prefix="pact-eval-"))
         _root.append(made)
         atexit.register(_remove, made, os.getpid())
-    return Path(tempfile.mkdtemp(dir=_root[0], prefix=""))
-
-
-def _remove(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:  # not in a process that was forked
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _check_space(url: str, total: int) -> None:
     free = shutil.disk_usage(_root[0]).free
     if total > free:
         raise InputError(
             f"{url}: {total:,} bytes to copy, and {free:,} are free in {_root[0].parent}; set "
             "TMPDIR to a folder with more space"
         )
+    return Path(tempfile.mkdtemp(dir=_root[0], prefix=""))
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # not in a process that was forked
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _store(url: str) -> Any:

@@ -22,7 +22,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Self, TypedDict
+from typing import Any, ClassVar, Final, Literal, Self, TypedDict, cast
 
 import msgspec
 
@@ -78,12 +78,6 @@ NAME: Final = "run.json"
 DAMAGE_ADVICE: Final = "restore it from a copy, or remove the run folder and repeat the run"
 """End of a message on a damaged file of a run: what to do."""
 
-_KNOWN_BY_VALUES: Final[Mapping[str, Known]] = {
-    ANSWERS: "answers",
-    CONFIDENCES: "confidences",
-    OUTCOMES: "outcomes",
-    GRADES: "grades",
-}
 _LABELS: Final = ("arm", "role", "adapter")  # an empty one is none
 _UNSEALED_FORMATS: Final = (1, 2)
 _MISSING: Final = f"the folder is not a run folder (it has no {NAME})"
@@ -393,7 +387,8 @@ def known_by_values(values: str | None) -> Known:
         >>> known_by_values("answers"), known_by_values("logits"), known_by_values(None)
         ('answers', 'probabilities', 'probabilities')
     """
-    return _KNOWN_BY_VALUES.get(values or "", "probabilities")
+    is_known = values in (ANSWERS, CONFIDENCES, OUTCOMES, GRADES)
+    return cast("Known", values) if is_known else "probabilities"
 
 
 class Incomplete(RunSection, frozen=True):

@@ -131,6 +131,10 @@ SETS: Final[Mapping[str, tuple[str, Form | None]]] = {
 taken if it fits every row. Columns that are "ignored" here only tell sets apart."""
 
 _ROLES_OF_SETS: Final = {name: parse_columns([columns]) for name, (columns, _) in SETS.items()}
+_NAMES_OF_SETS: Final = {
+    name: {column for names in roles.values() for column in names}
+    for name, roles in _ROLES_OF_SETS.items()
+}
 
 
 def sets_of(present: Sequence[str]) -> list[str]:
@@ -140,14 +144,9 @@ def sets_of(present: Sequence[str]) -> list[str]:
         >>> sets_of(["question", "options", "answer", "answer_index", "src"])
         ['MMLU-Pro']
     """
-    columns = {
-        name: {column for names in roles.values() for column in names}
-        for name, roles in _ROLES_OF_SETS.items()
-    }
-    fitting = [name for name in SETS if columns[name] <= {*present}]
-    return [
-        name for name in fitting if not any(columns[name] < columns[other] for other in fitting)
-    ]
+    fitting = [name for name, columns in _NAMES_OF_SETS.items() if columns <= {*present}]
+    wider = [_NAMES_OF_SETS[name] for name in fitting]
+    return [name for name in fitting if not any(_NAMES_OF_SETS[name] < other for other in wider)]
 
 
 def has_columns(entry: Mapping[str, Json]) -> bool:
@@ -621,11 +620,7 @@ def minus_one(labels: Sequence[str], column: str, source: str, *, rubric: bool) 
     others = numbers - {"-1"}
     if "-1" not in labels or rubric or len(labels) < 3:
         return frozenset()
-    if numbers == {"-1"}:
-        return frozenset(numbers)
-    if numbers != {*labels}:
-        return frozenset()
-    if any(label.startswith("-") for label in others):
+    if others and (numbers != {*labels} or any(label.startswith("-") for label in others)):
         return frozenset()
     if others == {"0", "1"}:
         raise ShapeError(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pact_eval._json import Json, describe, loads, short
@@ -207,9 +207,7 @@ def of_questions(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> D
         DraftError: the entry is malformed.
     """
     questions, expected = (_unpack(entry[name], name) for name in ("questions", "expected"))
-    asked_questions, left_out = _join_questions(questions, expected)
-    own = remaining(entry, *LABELS, "state", "questions", "expected")
-    return Draft(entry["state"], asked_questions, own_labels(entry), own, left_out)
+    return _draft(entry, entry["state"], questions, expected, "state", "questions", "expected")
 
 
 def of_systemone(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> Draft:
@@ -223,9 +221,8 @@ def of_systemone(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> D
         what = "a state" if "state" not in request else "no assets (images are not read)"
         message = f"request: expected {what}; leave this request out"
         raise DraftError(message, "requests that cannot be read")
-    asked_questions, left_out = _join_questions(request.get("questions"), entry["expected"])
-    own = remaining(entry, *LABELS, "request", "expected", "state", "questions", "model", "assets")
-    return Draft(request["state"], asked_questions, own_labels(entry), own, left_out)
+    used = ("request", "expected", "state", "questions", "model", "assets")
+    return _draft(entry, request["state"], request.get("questions"), entry["expected"], *used)
 
 
 def of_decision_index(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> Draft:
@@ -272,13 +269,10 @@ def of_typed_decisions(entry: Mapping[str, Json], _questions: Mapping[str, Json]
         name: answer.get("label") if isinstance(answer, dict) else answer
         for name, answer in as_object(gold, "gold").items()
     }
-    asked_questions, left_out = _join_questions(questions, answers)
-    labels = own_labels(entry)
+    draft = _draft(entry, state, questions, answers, "state", "questions", "gold", "workflow")
     workflow = as_text(entry.get("workflow"))
-    if workflow is not None:
-        labels.setdefault("domain", workflow)
-    own = remaining(entry, *LABELS, "state", "questions", "gold", "workflow")
-    return Draft(state, asked_questions, labels, own, left_out)
+    domain = {} if workflow is None else {"domain": workflow}
+    return replace(draft, labels=domain | {**draft.labels})
 
 
 def of_jevbench(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> Draft:
@@ -339,11 +333,17 @@ def of_labels(entry: Mapping[str, Json], questions: Mapping[str, Json]) -> Draft
             f"{', '.join(unknown)}; add the question to the file of questions"
         )
         raise DraftError(message, "unknown questions")
-    asked_questions, left_out = _join_questions(
-        {name: questions[name] for name in answers}, answers
-    )
-    own = remaining(entry, *LABELS, "state", "labels")
-    return Draft(entry["state"], asked_questions, own_labels(entry), own, left_out)
+    named = {name: questions[name] for name in answers}
+    return _draft(entry, entry["state"], named, answers, "state", "labels")
+
+
+def _draft(
+    entry: Mapping[str, Json], state: Json, questions: Json, answers: Json, *used: str
+) -> Draft:
+    """Return an entry whose labels have their own names; `used` are its other keys that count."""
+    asked_questions, left_out = _join_questions(questions, answers)
+    own = remaining(entry, *LABELS, *used)
+    return Draft(state, asked_questions, own_labels(entry), own, left_out)
 
 
 def _join_questions(questions: Json, answers: Json) -> tuple[list[AskedQuestion], dict[str, int]]:
