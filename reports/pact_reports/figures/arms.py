@@ -70,13 +70,14 @@ def draw_means(result: MetricMeans, ax: Axes, looks: Looks) -> Axes:
     """
     for row, arm in enumerate(result.arms):
         style, after = looks.arms[arm.arm], arm.calibrated
-        for at, summary in ((row, arm), (row + 0.27, after)):
-            if summary is not None:
-                span(ax, at, summary, style.colour)
-                dot(ax, 100 * summary.mean, at, style, hollow=summary is after)
+        span(ax, row, arm, style.colour)
+        dot(ax, 100 * arm.mean, row, style)
         if len(arm.values) > 1:
             seeds = [100 * value for value in arm.values]
             seed_dots(ax, seeds, [row - 0.22] * len(seeds), style)
+        if after is not None:
+            span(ax, row + 0.27, after, style.colour)
+            dot(ax, 100 * after.mean, row + 0.27, style, hollow=True)
     row_axis(ax, [shown(looks.names.arm(arm.arm), 18) for arm in result.arms])
     title, arrow = result.spec.title, "↑" if result.spec.better > 0 else "↓"
     between = "\n" if len(title) > _LONGEST_TITLE else " "

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from pact_eval._choices import FigureStyle
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.comparison import ArmSummary
 from pact_eval.stats.estimate import Estimate
 from pact_reports.figures.style import INK, MUTED, PAPER, ArmStyle, Looks, shown
 
@@ -26,18 +27,6 @@ SEED_AREA: Final = 5.0
 
 Ends: TypeAlias = tuple[float, float, float]
 """A value, and the ends of its interval; NaN if there is none."""
-
-
-class Interval(Protocol):
-    """What has the ends of an interval, as fractions."""
-
-    @property
-    def low(self) -> float:
-        """The lower end; NaN without an interval."""
-
-    @property
-    def high(self) -> float:
-        """The upper end."""
 
 
 _SIDES_SIGNS = 44
@@ -161,7 +150,13 @@ def seed_dots(ax: Axes, x: Sequence[float], y: Sequence[float], style: ArmStyle)
 
 
 def span(
-    ax: Axes, at: float, ends: Interval, colour: str, *, upright: bool = False, zorder: int = 2
+    ax: Axes,
+    at: float,
+    ends: Estimate | ArmSummary,
+    colour: str,
+    *,
+    upright: bool = False,
+    zorder: int = 2,
 ) -> None:
     """Draw an interval in percent, if it is known, as a line that may lie beside its value."""
     if not math.isnan(ends.low):

@@ -478,12 +478,13 @@ def pack_experiment(
         if owner not in place:
             place[owner] = len(tables)
             tables.append(pack_items(store, views, records, contract))
+        of_run = pack_run(store, experiment, run, place[owner])
         key = (owner, views.code_order.tobytes())
         if records is not None and contract is not None and key not in prompts:
             prompts[key] = pack_prompts(store, views, records, contract)
         packed: dict[str, Json] = {
             "label": names.run(run.label),
-            **pack_run(store, experiment, run, place[owner]),
+            **of_run,
             "prompts": None if contract is None else prompts.get(key),
             "no_prompt": no_prompt,
             "same_data": run.label not in doubtful,

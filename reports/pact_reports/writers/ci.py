@@ -64,7 +64,7 @@ def to_github(report: CiReport) -> list[str]:
     Without an annotation, there is one line with the answer, which is not a command.
 
     Examples:
-        >>> from pathlib import Path
+        >>> from pact_reports.cases import Case
         >>> place = Annotation("shared-id", "error", "100% the same", Path("a,b.jsonl"), 7)
         >>> print(*to_github(CiReport("", "", (Case("", "failed", "", (place,)),), {})))
         ::error file=a%2Cb.jsonl,line=7,title=shared-id::100%25 the same
@@ -156,6 +156,7 @@ def to_junit(report: CiReport) -> str:
     fail nothing are in `system-out`.
 
     Examples:
+        >>> from pact_reports.cases import Case
         >>> case = Case("families", "skipped", "no pairs")
         >>> print(to_junit(CiReport("pact-audit data", "", (case,), {})))  # doctest: +ELLIPSIS
         <?xml version='1.0' encoding='us-ascii'?>

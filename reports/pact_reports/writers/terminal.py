@@ -79,6 +79,7 @@ def to_text(*parts: Part, width: int = 120) -> str:
         width: number of columns that lines may take.
 
     Example:
+        >>> from pact_reports.table import Cell
         >>> columns = (Column("Run", "left"), Column("Accuracy", numbers=("accuracy",), better=1))
         >>> rows = (Row((Cell("no_cf"), Cell("84.6", (0.8457,), "best", interval="[79, 89]"))),)
         >>> print(to_text(Table("main", "Main results", "", columns, rows)), end="")
