@@ -35,7 +35,7 @@ import numpy.typing as npt
 from common import NOT_MEASURED, chosen_options, installed, markdown_table, publish, versions
 
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.stats.proportions import p_value_below
+from pact_eval.stats.rates import p_value_below
 from pact_eval.thresholds.gates import Target, ranked_tests
 
 FAMILIES: Final = (100, 200, 400, 1_000)

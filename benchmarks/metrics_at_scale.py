@@ -46,7 +46,7 @@ from pact_eval import metrics
 from pact_eval.evaluation.items import read_items
 from pact_eval.evaluation.report import evaluate_items
 from pact_eval.evaluation.resampled_groups import point_estimates
-from pact_eval.importing.writing import import_run
+from pact_eval.importing.import_run import import_run
 from pact_eval.stats.paired_tests import item_accuracy_difference
 
 RESAMPLES = 10_000

@@ -32,10 +32,10 @@ from pact_eval.errors import InputError
 from pact_eval.errors import PactError as PactError
 from pact_eval.evaluation.experiment import Experiment, RunEvaluation
 from pact_eval.evaluation.settings import Settings
+from pact_eval.importing import import_run as imported
 from pact_eval.importing import stored as stored_runs
-from pact_eval.importing import writing
+from pact_eval.importing.import_run import ImportedRun
 from pact_eval.importing.source import LogOptions, import_options
-from pact_eval.importing.writing import ImportedRun
 from pact_eval.models import find_adapter
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_sources
 from pact_eval.remedies import RemedyComparison, remedies_of_run
@@ -341,7 +341,7 @@ def import_run(
     if out is None:
         stored = stored_runs.store_run(Path(log), labels=labels, options=how)
         return ImportedRun.of(read_run(stored.folder), stored.remarks)
-    rows = writing.import_run(Path(log), Path(out), labels, how)
+    rows = imported.import_run(Path(log), Path(out), labels, how)
     return ImportedRun.of(read_run(out), rows.remarks)
 
 

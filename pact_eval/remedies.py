@@ -57,7 +57,7 @@ from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.clusters import dealt_folds
 from pact_eval.stats.estimate import ClusterText, Estimate
-from pact_eval.stats.permuted_slots import distinct_orders
+from pact_eval.stats.letter_preference import distinct_orders
 
 _REMOVED: Final[Mapping[PriorMethod | None, str]] = {
     None: "",

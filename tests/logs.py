@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from pact_eval.importing.import_run import find_source, read_log
 from pact_eval.importing.source import ImportedRows, ImportOptions
-from pact_eval.importing.writing import find_source, read_log
 from pact_eval.runs.places import log_path, naming_urls
 
 

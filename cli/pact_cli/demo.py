@@ -18,7 +18,7 @@ from pact_eval._files import write_atomically
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
-from pact_eval.importing.writing import import_run
+from pact_eval.importing.import_run import import_run
 from pact_eval.runs.provenance import RunLabels
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.windows import read_dataset

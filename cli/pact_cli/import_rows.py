@@ -18,11 +18,11 @@ from pact_cli.places import resolve_dataset
 from pact_cli.report import print_reports
 from pact_eval._choices import LogMetric, SeveralRight
 from pact_eval.data.labelled.reading import Reading
+from pact_eval.importing.import_run import import_run
 from pact_eval.importing.registry import source_names
 from pact_eval.importing.row_reader import parse_mapping
 from pact_eval.importing.source import ImportOptions
 from pact_eval.importing.stored import StoredRun, store_run
-from pact_eval.importing.writing import import_run
 from pact_eval.runs.places import RUNS
 from pact_eval.runs.provenance import RunLabels
 

@@ -24,9 +24,9 @@ from pact_eval.data.opening import local_data, only_file_of
 from pact_eval.errors import PactError, RunError, ShapeError
 from pact_eval.evaluation.run_list import is_folder_of_runs
 from pact_eval.hub import hub_location, snapshot_of
+from pact_eval.importing.import_run import is_log_folder
 from pact_eval.importing.source import COLUMNS_REMARK, FURTHER_REMARK, ImportOptions
 from pact_eval.importing.stored import StoredRun, how_read, store_run
-from pact_eval.importing.writing import is_log_folder
 from pact_eval.models import AdapterPlace, find_adapter
 from pact_eval.runs.places import RUNS
 from pact_eval.runs.provenance import NAME, RunLabels, advice_without_run, read_provenance

@@ -18,7 +18,7 @@ from pact_eval.audit.findings import Check, CheckResult, Collector
 from pact_eval.data.index import Index, Located
 from pact_eval.data.records import LETTERS, Field, context_text, folded
 from pact_eval.errors import Place
-from pact_eval.stats.proportions import p_value_above
+from pact_eval.stats.rates import p_value_above
 
 _Found: TypeAlias = tuple[str, str, str]
 """Code, what is expected, and what is there."""

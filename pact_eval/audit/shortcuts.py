@@ -39,7 +39,7 @@ from pact_eval.numbers import UNDEFINED
 from pact_eval.progress import step, tracked
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
-from pact_eval.stats.proportions import p_value_above
+from pact_eval.stats.rates import p_value_above
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

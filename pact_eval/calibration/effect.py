@@ -30,7 +30,7 @@ from pact_eval.stats.consistency_resampling import calibrated_gaps
 from pact_eval.stats.estimate import NO_ROWS, ClusterText, Estimate
 from pact_eval.stats.linearised import mean_inference
 from pact_eval.stats.multiplicity import shown_increases
-from pact_eval.stats.proportions import without_interval
+from pact_eval.stats.rates import without_interval
 
 ScoreName: TypeAlias = Literal["nll_nats", "brier"]
 """A proper score, by which a calibrator is judged."""

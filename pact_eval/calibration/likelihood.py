@@ -43,7 +43,7 @@ from pact_eval.errors import InputError, missing_probabilities
 from pact_eval.metrics import TIE, correct, nll_nats, rows_of
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import ClusterText
-from pact_eval.stats.proportions import few_clusters, few_outcomes
+from pact_eval.stats.rates import few_clusters, few_outcomes
 
 FEWEST: Final = 100
 """A question with fewer families, or with fewer than five that have an error or a right answer, has

@@ -34,8 +34,8 @@ from pact_eval.runs.identity import Difference
 from pact_eval.runs.provenance import UNNAMED
 from pact_eval.stats.estimate import ONE_CLUSTER, ClusterText, Estimate, Method
 from pact_eval.stats.power import MarginFinding, MarginTest, margin_test
-from pact_eval.stats.proportions import rate_estimate
 from pact_eval.stats.rate_differences import GroupedOutcomes, MixShift, mix_shift, paired_rates
+from pact_eval.stats.rates import rate_estimate
 from pact_eval.stats.summed_intervals import summed_interval
 from pact_eval.thresholds.checking import CheckedGate, check_thresholds
 from pact_eval.thresholds.choice import Rule

@@ -40,8 +40,8 @@ from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.estimate import ONE_CLUSTER, ClusterText, Estimate, Method
+from pact_eval.stats.letter_preference import distinct_orders
 from pact_eval.stats.linearised import mean_inference
-from pact_eval.stats.permuted_slots import distinct_orders
 
 QUANTILES: Final = (0.5, 0.9, 0.99, 1.0)
 """Quantiles of TV over items that are shown."""

@@ -35,8 +35,8 @@ from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.conclusions.order import CHANGES
 from pact_eval.evaluation.joins import has_lines_alone
 from pact_eval.importing.answers import LogAnswers, answers_of_log, answers_of_run
+from pact_eval.importing.import_run import is_log_folder
 from pact_eval.importing.source import ImportOptions
-from pact_eval.importing.writing import is_log_folder
 from pact_eval.results import Note, Result
 from pact_eval.runs.provenance import NAME
 from pact_eval.runs.seal import PREDICTIONS
@@ -44,7 +44,7 @@ from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.estimate import FEWEST, LEVEL, Estimate, Method
 from pact_eval.stats.group_permutation import group_permutation_test
 from pact_eval.stats.multiplicity import holm
-from pact_eval.stats.proportions import few_clusters, rate_estimate, without_interval
+from pact_eval.stats.rates import few_clusters, rate_estimate, without_interval
 
 LOG_COLUMNS: Final = {
     "id": pl.String,

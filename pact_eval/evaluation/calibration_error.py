@@ -33,7 +33,7 @@ from pact_eval.stats.estimate import (
     Estimate,
     Method,
 )
-from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.rates import rate_estimate
 
 if TYPE_CHECKING:  # they import this module
     from pact_eval.evaluation.items import ScoredItems

@@ -43,7 +43,7 @@ from pact_eval.results import Note
 from pact_eval.runs.provenance import UNNAMED, Provenance
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.multiplicity import shown_increases
-from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.rates import rate_estimate
 
 CONFIDENT_WRONG: Final = 0.1
 """A rate of errors above this among answers with confidence 0.9 or more is critical."""

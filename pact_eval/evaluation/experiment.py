@@ -25,7 +25,7 @@ from typing import Final
 from pact_eval._choices import Decoding
 from pact_eval.calibration.temperatures import CalibrationWarning
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.comparison import choose_arm
+from pact_eval.evaluation.arms.arm_differences import choose_arm
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import (
@@ -104,7 +104,7 @@ from pact_eval.runs.folder import (
 from pact_eval.runs.places import run_folders, url_of
 from pact_eval.runs.seal import check_counts
 from pact_eval.stats.estimate import ClusterText, Estimate
-from pact_eval.stats.permuted_slots import SlotPreferences, slot_preferences
+from pact_eval.stats.letter_preference import SlotPreferences, slot_preferences
 
 ITEMS_IN_MEMORY: Final = 100_000
 """Runs with more items are read in slices, without texts and logits. The numbers are the same."""

@@ -25,7 +25,7 @@ from pact_eval.runs.identity import QUESTION, question_texts
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import UNSURE, Known
 from pact_eval.runs.rows import PREFIX, check_values
-from pact_eval.stats.permuted_slots import distinct_orders
+from pact_eval.stats.letter_preference import distinct_orders
 
 BlockFunction = Callable[[metrics.ItemBlock], npt.NDArray[Any]]
 """Takes a block of m items to (m,) values of one metric."""

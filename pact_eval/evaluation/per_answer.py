@@ -37,7 +37,7 @@ from pact_eval.runs.folder import item_column
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import UNNAMED
 from pact_eval.stats.estimate import ONE_CLUSTER, ClusterText, Estimate, Method
-from pact_eval.stats.proportions import few_clusters, rate_estimate, without_interval
+from pact_eval.stats.rates import few_clusters, rate_estimate, without_interval
 from pact_eval.stats.summed_intervals import correlations, summed_interval
 
 FEWEST_ITEMS: Final = 20

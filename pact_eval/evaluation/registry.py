@@ -36,8 +36,8 @@ from pact_eval.stats.bootstrap import (
 from pact_eval.stats.bounds import Bounded, Side
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import linear_inference
-from pact_eval.stats.proportions import rate_estimate
 from pact_eval.stats.rate_differences import paired_rates
+from pact_eval.stats.rates import rate_estimate
 from pact_eval.stats.summed_intervals import difference_of_other_rows
 
 if TYPE_CHECKING:  # they import this module

@@ -60,7 +60,7 @@ from pact_eval.stats.bootstrap import same_stream
 from pact_eval.stats.consistency_resampling import calibrated_outcomes, shared_draw_rate
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
 from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
-from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.rates import rate_estimate
 
 Calibration = Literal["raw", "calibrated", "as shipped"]
 """Whether distributions were divided by a temperature: fitted, or shipped with a template."""

@@ -26,7 +26,7 @@ from pact_eval.progress import step
 from pact_eval.stats.bootstrap import Resampled, TotalsStatistic, resample, same_stream
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
 from pact_eval.stats.multiplicity import holm
-from pact_eval.stats.proportions import few_clusters, few_outcomes, lowest_share, without_interval
+from pact_eval.stats.rates import few_clusters, few_outcomes, lowest_share, without_interval
 from pact_eval.stats.summed_intervals import CombinedDifference, correlations, summed_interval
 
 _OF_ECE: Final = " (differences of ECE)"

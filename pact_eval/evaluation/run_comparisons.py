@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pact_eval._choices import Decoding, GroupBy
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.comparison import (
+from pact_eval.evaluation.arms.arm_differences import (
     ArmPair,
     ArmsComparison,
     SeedMatch,

@@ -19,10 +19,10 @@ from pact_eval.data.labelled.answers import cell_text
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.importing.exchanges import FACTS, several_models
 from pact_eval.importing.graded import GradedSource
+from pact_eval.importing.import_run import find_source
 from pact_eval.importing.row_reader import MOST_PROBLEMS, OWN_NAMES, RowReader
 from pact_eval.importing.source import ImportOptions, Log, LogRows, Source
 from pact_eval.importing.table_cells import number_or_none
-from pact_eval.importing.writing import find_source
 from pact_eval.runs.folder import open_run, unanswered_items
 from pact_eval.runs.places import log_path, naming_urls, shown
 from pact_eval.runs.provenance import OUTCOMES, REPEATS, TRIALS, UNNAMED, UNSURE, known_by_values

@@ -19,9 +19,9 @@ from pact_eval._json import Json
 from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.errors import RunSettingsError
 from pact_eval.importing.exchanges import MEASURED
+from pact_eval.importing.import_run import default_folder, read_to_write
 from pact_eval.importing.registry import source_of
 from pact_eval.importing.source import ImportOptions
-from pact_eval.importing.writing import default_folder, read_to_write
 from pact_eval.runs.places import RUNS, url_of
 from pact_eval.runs.provenance import NAME as PROVENANCE
 from pact_eval.runs.provenance import Data, RunLabels, read_provenance

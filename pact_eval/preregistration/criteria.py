@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final, Literal
 from pact_eval._files import TomlError, parse_toml, read_text, write_atomically
 from pact_eval._toml import UNSTATED, Key, TomlTable, did_you_mean, value_in_words
 from pact_eval.errors import InputError, Problem, RecordError
+from pact_eval.evaluation.arms.arm_differences import NO_MARGIN, Margin, margin_unit, parse_margin
 from pact_eval.evaluation.arms.arm_metrics import MetricCell
-from pact_eval.evaluation.arms.comparison import NO_MARGIN, Margin, margin_unit, parse_margin
 from pact_eval.evaluation.registry import DECODING_NAMES, MetricDecoding, find_metric, metric_names
 
 Relation = Literal["higher", "lower", "not higher", "not lower", "similar"]

@@ -20,6 +20,7 @@ from pact_eval import metrics
 from pact_eval._files import sha256_of_file
 from pact_eval._typing import IntArray
 from pact_eval.calibration.temperatures import CalibrationWarning
+from pact_eval.evaluation.arms.arm_differences import Margin
 from pact_eval.evaluation.arms.arm_metrics import (
     MetricCell,
     MetricRow,
@@ -29,7 +30,6 @@ from pact_eval.evaluation.arms.arm_metrics import (
     rows_from_evaluation,
     rows_from_items,
 )
-from pact_eval.evaluation.arms.comparison import Margin
 from pact_eval.evaluation.arms.published import read_metric_table
 from pact_eval.evaluation.arms.published_paths import is_published, result_files
 from pact_eval.evaluation.experiment import Experiment
@@ -86,8 +86,8 @@ from pact_eval.runs.places import url_of
 from pact_eval.stats.bootstrap import Resampled, SampleStatistic, Statistic, resample
 from pact_eval.stats.bounds import at_confidence
 from pact_eval.stats.estimate import LEVEL, Estimate
-from pact_eval.stats.permuted_slots import distinct_orders
-from pact_eval.stats.proportions import without_interval
+from pact_eval.stats.letter_preference import distinct_orders
+from pact_eval.stats.rates import without_interval
 
 Terms: TypeAlias = tuple[WeightedRow, ...]
 Seeds: TypeAlias = tuple[int | None, ...]

@@ -49,8 +49,8 @@ from typing import Final, Literal
 
 from pact_eval._choices import Demand
 from pact_eval.errors import counted
+from pact_eval.evaluation.arms.arm_differences import Margin
 from pact_eval.evaluation.arms.arm_metrics import MetricRow
-from pact_eval.evaluation.arms.comparison import Margin
 from pact_eval.evaluation.diagnostics import Diagnostic
 from pact_eval.evaluation.registry import DIFFERENCE, metric_spec
 from pact_eval.numbers import has_width

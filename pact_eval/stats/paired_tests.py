@@ -20,7 +20,7 @@ from pact_eval._typing import FloatArray, IntArray
 from pact_eval.stats.bootstrap import percentile_estimate
 from pact_eval.stats.clusters import check_outcomes, cluster_leads
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method, differing_text
-from pact_eval.stats.proportions import p_value_below
+from pact_eval.stats.rates import p_value_below
 
 _MOST_COINS = 5_000
 

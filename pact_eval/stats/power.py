@@ -20,8 +20,8 @@ from pact_eval.stats._quantiles import border, t_quantile
 from pact_eval.stats.clusters import clusters_for
 from pact_eval.stats.estimate import FEWEST, LEVEL, POWER, ClusterText, Estimate
 from pact_eval.stats.linearised import LinearInference
-from pact_eval.stats.proportions import p_value_below, rate_ends
 from pact_eval.stats.rate_differences import PairedRates
+from pact_eval.stats.rates import p_value_below, rate_ends
 
 MOST_GROUPS: Final = 1_000_000
 """`fewest_groups` does not look for more groups than these."""

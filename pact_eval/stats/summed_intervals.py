@@ -14,7 +14,7 @@ from pact_eval._typing import FloatArray
 from pact_eval.stats._quantiles import t_quantile, t_tail
 from pact_eval.stats.bootstrap import Resampled, TotalsStatistic
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
-from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.rates import rate_estimate
 
 
 @dataclass(frozen=True)

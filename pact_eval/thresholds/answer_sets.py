@@ -29,7 +29,7 @@ from pact_eval.plain_text import upper_first
 from pact_eval.runs.folder import RunSource, unanswered_items
 from pact_eval.stats.bootstrap import mean_statistic, resample
 from pact_eval.stats.estimate import ClusterText, Estimate
-from pact_eval.stats.proportions import critical_count, rate_limit
+from pact_eval.stats.rates import critical_count, rate_limit
 from pact_eval.thresholds.choice import (
     Choice,
     Columns,

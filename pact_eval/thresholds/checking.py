@@ -38,7 +38,7 @@ from pact_eval.runs.folder import RunSource
 from pact_eval.runs.identity import Difference, RunIdentity
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.multiplicity import holm
-from pact_eval.stats.proportions import p_value_above, rate_limit, trials_needed
+from pact_eval.stats.rates import p_value_above, rate_limit, trials_needed
 from pact_eval.thresholds.answer_sets import (
     FLOOR_CONFIDENCE,
     GroupSets,

@@ -38,7 +38,7 @@ from pact_eval.runs.provenance import UNNAMED
 from pact_eval.runs.rows import metadata_of_rows
 from pact_eval.schema import Section
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.proportions import critical_count, p_value_below, rate_estimate, trials_needed
+from pact_eval.stats.rates import critical_count, p_value_below, rate_estimate, trials_needed
 from pact_eval.thresholds.gates import (
     ChosenGate,
     GateItems,

@@ -60,7 +60,7 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels
 from pact_eval.schema import Section
-from pact_eval.stats.proportions import critical_count, p_value_below
+from pact_eval.stats.rates import critical_count, p_value_below
 
 TargetKind: TypeAlias = Literal["error", "escalation", "cost"]
 """What is limited: the error of accepted items, the share of escalated items, or the cost."""

@@ -13,8 +13,8 @@ from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation.arm_names import ArmNames
+from pact_eval.evaluation.arms.arm_differences import Margin
 from pact_eval.evaluation.arms.arm_metrics import NEEDS_RUNS, ArmMetrics
-from pact_eval.evaluation.arms.comparison import Margin
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.headline import headline
 from pact_eval.evaluation.curves.training import (

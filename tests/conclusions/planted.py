@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 from run_frames import edit_run, write_run
 
-from pact_eval.importing.writing import import_run
+from pact_eval.importing.import_run import import_run
 from pact_eval.runs.provenance import SHUFFLED
 from pact_eval.runs.rows import SCHEMA
 

@@ -17,7 +17,7 @@ from builders import write_jsonl
 from run_frames import write_run
 
 from pact_eval._choices import Decoding
-from pact_eval.importing.writing import import_run
+from pact_eval.importing.import_run import import_run
 from pact_eval.runs.rows import SCHEMA
 
 Floats = npt.NDArray[np.float64]

@@ -17,7 +17,7 @@ from messages import assert_says
 from pact_cli.main import main
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
-from pact_eval.stats import permuted_slots
+from pact_eval.stats import letter_preference
 from pact_eval.thresholds.conclusion import acting_of_run
 
 
@@ -25,7 +25,7 @@ from pact_eval.thresholds.conclusion import acting_of_run
 def test_conclusions_say_what_is_true(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(permuted_slots, "MOST_DRAWS", 999)  # half of the time was that of draws
+    monkeypatch.setattr(letter_preference, "MOST_DRAWS", 999)  # half of the time was that of draws
     runs = [case.first.write(tmp_path / "first", case.seeds[0])]
     if case.second is not None:
         runs.append(case.second.write(tmp_path / "second", case.seeds[1]))

@@ -37,7 +37,7 @@ from pact_eval.evaluation.registry import DecodingName
 from pact_eval.evaluation.resampled_groups import Evidence
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.permuted_slots import GroupPreference, SlotPreference, SlotPreferences
+from pact_eval.stats.letter_preference import GroupPreference, SlotPreference, SlotPreferences
 from pact_eval.stats.power import equivalence_verdict
 
 NAN = math.nan

@@ -27,7 +27,7 @@ from pact_eval.evaluation.conclusions.where import WhereConclusion, WhereGroup
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.group_search import MOST_DETECTABLE
 from pact_eval.evaluation.settings import Settings
-from pact_eval.importing.writing import import_run
+from pact_eval.importing.import_run import import_run
 
 
 def named(conclusion: WhereConclusion) -> set[tuple[str, str]]:

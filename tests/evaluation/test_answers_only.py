@@ -18,7 +18,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import read_items
 from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.report import Evaluation
-from pact_eval.importing.writing import import_run
+from pact_eval.importing.import_run import import_run
 from pact_eval.runs.folder import read_run
 
 OF_ANSWERS = {"accuracy", "pair_accuracy", "flip_rate", "order_accuracy", "score_level_mae"}

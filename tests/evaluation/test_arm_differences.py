@@ -9,7 +9,7 @@ import pytest
 from messages import assert_says
 from run_frames import predictions
 
-from pact_eval.evaluation.arms.comparison import (
+from pact_eval.evaluation.arms.arm_differences import (
     ArmsComparison,
     compare_arms,
     standings,

@@ -11,16 +11,7 @@ import pytest
 from messages import assert_says
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation.arms.arm_metrics import (
-    ArmMetrics,
-    MetricCell,
-    MetricRow,
-    MetricTable,
-    k_views,
-    main_results,
-    refuse,
-)
-from pact_eval.evaluation.arms.comparison import (
+from pact_eval.evaluation.arms.arm_differences import (
     NO_MARGIN,
     ArmDifference,
     ArmSummary,
@@ -31,6 +22,15 @@ from pact_eval.evaluation.arms.comparison import (
     parse_margin,
     sorted_seeds,
     standings,
+)
+from pact_eval.evaluation.arms.arm_metrics import (
+    ArmMetrics,
+    MetricCell,
+    MetricRow,
+    MetricTable,
+    k_views,
+    main_results,
+    refuse,
 )
 from pact_eval.evaluation.arms.figure_results import arm_differences
 from pact_eval.evaluation.arms.published import metric_table, read_csv_rows

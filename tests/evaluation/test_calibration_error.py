@@ -17,7 +17,7 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.report import chance_miscalibration
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.consistency_resampling import shared_draw_rate
-from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.rates import rate_estimate
 
 FAMILIES = 162
 

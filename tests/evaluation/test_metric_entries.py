@@ -26,7 +26,7 @@ from pact_eval.evaluation.report import evaluate_items
 from pact_eval.evaluation.resampled_groups import point_estimates
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.rates import rate_estimate
 
 INFINITE = math.inf
 # Unit, direction, smallest and largest value; whether few errors leave it without an interval, and

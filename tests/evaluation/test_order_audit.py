@@ -23,7 +23,7 @@ from pact_eval.metrics import nll_nats, predicted
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.permuted_slots import slot_preferences
+from pact_eval.stats.letter_preference import slot_preferences
 
 DECODINGS: tuple[Decoding, ...] = ("single", "ensemble")
 FLOAT32 = Provenance.of({"settings": {"dtype": "float32"}})

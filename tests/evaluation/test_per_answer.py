@@ -24,7 +24,7 @@ from pact_eval.evaluation import experiment as experiments
 from pact_eval.evaluation.experiment import Experiment, RunReport
 from pact_eval.evaluation.per_answer import QuestionAnswers, _macro_f1, _rates
 from pact_eval.evaluation.settings import Settings
-from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.rates import rate_estimate
 
 run = runner(main)
 

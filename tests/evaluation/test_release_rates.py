@@ -15,8 +15,8 @@ from pact_eval.evaluation.calibration_error import calibration_error
 from pact_eval.evaluation.requirements import Requirement
 from pact_eval.stats.bounds import bound_tests
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.proportions import rate_estimate
 from pact_eval.stats.rate_differences import paired_rates
+from pact_eval.stats.rates import rate_estimate
 
 ACCURACY, CHANCE = 0.8, 0.05
 

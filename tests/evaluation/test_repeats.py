@@ -19,7 +19,7 @@ from pact_eval.evaluation.item_records import item_outcomes
 from pact_eval.evaluation.items import ScoredItems, read_items
 from pact_eval.evaluation.registry import REPEATS_NOT_VIEWS, REPEATS_OF_ONE_ORDER
 from pact_eval.evaluation.settings import Settings
-from pact_eval.importing.writing import import_run
+from pact_eval.importing.import_run import import_run
 from pact_eval.runs.folder import read_run
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import ClusterText

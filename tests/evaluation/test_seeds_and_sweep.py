@@ -13,7 +13,7 @@ from messages import assert_says
 from run_frames import predictions, rows
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.comparison import compare_arms
+from pact_eval.evaluation.arms.arm_differences import compare_arms
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import UnmatchedSeeds
 from pact_eval.evaluation.registry import registered_metrics

@@ -11,7 +11,7 @@ import pytest
 
 from pact_eval.evaluation.conclusions.order import Ties
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.importing.writing import import_run
+from pact_eval.importing.import_run import import_run
 
 Probabilities = Callable[[int, list[int]], Sequence[float]]
 """Canonical probabilities of an item in a view, by its number and the answer at each letter."""

@@ -18,7 +18,7 @@ from pact_eval.evaluation.report import Evaluation, evaluate_items
 from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import pair_correct
 from pact_eval.stats.paired_tests import sign_flip_test
-from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.rates import rate_estimate
 
 
 def items(seed: int, unit: ClusterUnit = "source_family") -> ScoredItems:

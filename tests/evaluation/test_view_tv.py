@@ -21,7 +21,7 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import read_items
 from pact_eval.evaluation.report import ViewTvQuantiles
 from pact_eval.evaluation.settings import Settings
-from pact_eval.importing.writing import import_run
+from pact_eval.importing.import_run import import_run
 from pact_eval.runs.predictions import Predictions
 from pact_eval.thresholds.gates import sureness
 

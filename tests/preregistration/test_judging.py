@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from messages import assert_says
 from preregistration.checks import BASE, row
 
+from pact_eval.evaluation.arms.arm_differences import Margin
 from pact_eval.evaluation.arms.arm_metrics import MetricCell, MetricRow, MetricTable
-from pact_eval.evaluation.arms.comparison import Margin
 from pact_eval.evaluation.registry import ENSEMBLE, SINGLE, MetricDecoding
 from pact_eval.preregistration.criteria import (
     Check,

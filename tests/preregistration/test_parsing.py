@@ -8,7 +8,7 @@ import pytest
 from messages import assert_says
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation.arms.comparison import Margin
+from pact_eval.evaluation.arms.arm_differences import Margin
 from pact_eval.evaluation.registry import SINGLE
 from pact_eval.preregistration.criteria import Check, Instead, parse_hypotheses, read_hypotheses
 

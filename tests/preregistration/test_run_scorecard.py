@@ -21,7 +21,7 @@ from pact_eval.evaluation.registry import SINGLE
 from pact_eval.evaluation.settings import Settings
 from pact_eval.preregistration.run_scorecard import RunDifferences, judge_sources
 from pact_eval.preregistration.scorecard import HypothesisResult, WeightedRow
-from pact_eval.stats.permuted_slots import distinct_orders
+from pact_eval.stats.letter_preference import distinct_orders
 
 HOT = Calibrator("scalar", Weights(bias=(3.0, 0.0, 0.0)))
 

@@ -13,8 +13,8 @@ from preregistration.checks import BASE, MadeUp, row
 from preregistration.checks import judged as judged_checks
 
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.arm_differences import Margin
 from pact_eval.evaluation.arms.arm_metrics import MetricCell, MetricRow, MetricTable
-from pact_eval.evaluation.arms.comparison import Margin
 from pact_eval.evaluation.registry import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE
 from pact_eval.preregistration.criteria import Check, Hypotheses, Hypothesis, Instead, Relation
 from pact_eval.preregistration.run_scorecard import holds, judge

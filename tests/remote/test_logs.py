@@ -16,7 +16,7 @@ from remote.s3_server import Lying, served
 from logs import read_rows
 from pact_cli.main import main
 from pact_eval.errors import InputError, RecordError
-from pact_eval.importing.writing import import_run
+from pact_eval.importing.import_run import import_run
 from pact_eval.runs.places import log_path
 
 run, refused = runner(main), refuser(main)

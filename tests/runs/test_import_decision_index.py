@@ -17,8 +17,8 @@ from messages import assert_says
 
 from logs import read_rows
 from pact_eval.errors import InputError, RecordError
+from pact_eval.importing.import_run import import_run
 from pact_eval.importing.source import ImportOptions
-from pact_eval.importing.writing import import_run
 from pact_eval.runs.folder import read_run, unanswered_ids
 
 

@@ -21,9 +21,9 @@ from pact_eval.api import import_run
 from pact_eval.errors import InputError, RecordError, ShapeError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.importing.exchanges import without_secrets
+from pact_eval.importing.import_run import find_source, read_log, start_of
 from pact_eval.importing.registry import sources
 from pact_eval.importing.source import ImportedRows, import_options
-from pact_eval.importing.writing import find_source, read_log, start_of
 
 Entries = list[dict[str, Any]]
 

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from pact_cli.main import main
 from pact_eval.importing import formats
+from pact_eval.importing.import_run import start_of
 from pact_eval.importing.registry import sources
-from pact_eval.importing.writing import start_of
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "logs"
 

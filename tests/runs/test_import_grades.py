@@ -13,9 +13,9 @@ from tool_logs.exchange_logs import GRADED, tickets, write
 
 from pact_cli.main import main
 from pact_eval.errors import InputError, RecordError, ShapeError
+from pact_eval.importing.import_run import find_source, read_log, start_of
 from pact_eval.importing.registry import sources
 from pact_eval.importing.source import ImportedRows, import_options
-from pact_eval.importing.writing import find_source, read_log, start_of
 
 
 def read(path: Path, **options: Any) -> ImportedRows:

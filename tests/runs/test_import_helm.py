@@ -16,8 +16,8 @@ from logs import read_rows
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import RepeatedPrompts
+from pact_eval.importing.import_run import import_run
 from pact_eval.importing.source import ImportOptions
-from pact_eval.importing.writing import import_run
 from pact_eval.runs.folder import read_run, unanswered_ids
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "logs" / "helm"

@@ -26,9 +26,9 @@ from pact_eval.evaluation.notes import (
     Unverified,
 )
 from pact_eval.evaluation.run_list import list_runs
+from pact_eval.importing.import_run import import_run
 from pact_eval.importing.row_reader import OWN_NAMES, RowReader
 from pact_eval.importing.source import ImportOptions
-from pact_eval.importing.writing import import_run
 from pact_eval.importing.zip_members import ZipMembers
 from pact_eval.runs.folder import read_run
 

@@ -18,7 +18,7 @@ from run_frames import write_run
 from logs import read_rows
 from pact_cli.main import main
 from pact_eval.errors import InputError, RecordError
-from pact_eval.importing.writing import import_run
+from pact_eval.importing.import_run import import_run
 
 run = runner(main)
 

@@ -22,9 +22,9 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import read_items
 from pact_eval.evaluation.notes import RoundedProbabilities, SeveralRight
 from pact_eval.evaluation.settings import Settings
+from pact_eval.importing.import_run import FurtherColumns, import_run
 from pact_eval.importing.row_reader import parse_mapping
 from pact_eval.importing.source import ImportOptions
-from pact_eval.importing.writing import FurtherColumns, import_run
 from pact_eval.runs.folder import read_run, unanswered_ids
 from pact_eval.runs.predictions import Predictions
 

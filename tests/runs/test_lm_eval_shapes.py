@@ -21,8 +21,8 @@ from pact_eval.data.labelled.reading import Reading
 from pact_eval.errors import InputError, RecordError, SeveralFilesError, ShapeError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
+from pact_eval.importing.import_run import import_run
 from pact_eval.importing.source import ImportedRows, ImportOptions
-from pact_eval.importing.writing import import_run
 
 FIRST, SECOND = "2026-01-05T10-00-00.000001", "2026-02-05T10-00-00.000001"
 LETTERS = ("A", "B", "C", "D")

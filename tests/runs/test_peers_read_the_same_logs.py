@@ -16,8 +16,8 @@ import pytest
 from needs import optional_tool
 from tool_logs.exchange_logs import GRADED, QUESTIONS, WRITERS, cases, tickets, write
 
+from pact_eval.importing.import_run import find_source, read_log
 from pact_eval.importing.source import import_options
-from pact_eval.importing.writing import find_source, read_log
 
 PEERS = os.environ.get("PACT_PEERS_PYTHON", "")
 

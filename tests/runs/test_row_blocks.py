@@ -16,9 +16,9 @@ from polars.testing import assert_frame_equal
 from random_tables import random_table
 
 from pact_eval.errors import Problem, ShapeError
+from pact_eval.importing.import_run import find_source
 from pact_eval.importing.row_reader import OWN_NAMES, RowReader, Totals
 from pact_eval.importing.source import LogOptions, LogRow, LogRows, import_options
-from pact_eval.importing.writing import find_source
 
 _STRANGE: Final[tuple[Any, ...]] = (
     *(None, "", " ", "x", True, 0, 7, -1, 0.5, [], [0, 1], [0.5, 0.5], [None, 0.2], {}),

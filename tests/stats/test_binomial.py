@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from pact_eval.stats.proportions import critical_count, p_value_above, p_value_below, trials_needed
+from pact_eval.stats.rates import critical_count, p_value_above, p_value_below, trials_needed
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.2, 0.5, 0.9])

@@ -11,11 +11,11 @@ from scipy import stats
 
 from pact_eval.stats.clusters import concentration, pooled_design_effect, pooled_variance
 from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.letter_preference import slot_preferences
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
-from pact_eval.stats.permuted_slots import slot_preferences
 from pact_eval.stats.power import equivalence_verdict
-from pact_eval.stats.proportions import effective_rows, rate_estimate
 from pact_eval.stats.rate_differences import GroupedOutcomes, mix_shift, paired_rates
+from pact_eval.stats.rates import effective_rows, rate_estimate
 
 TEN_AND_ONE = np.array([10] * 16 + [1] * 146)
 LISTED = np.resize([1, 2, 2, 3, 8], 162)

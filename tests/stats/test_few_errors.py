@@ -7,7 +7,7 @@ import pytest
 from messages import assert_says
 from scipy import stats
 
-from pact_eval.stats.proportions import few_clusters, few_outcomes, lowest_share
+from pact_eval.stats.rates import few_clusters, few_outcomes, lowest_share
 
 
 def test_the_rule_by_hand() -> None:

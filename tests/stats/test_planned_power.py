@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from pact_eval.stats.permuted_slots import slot_preferences
+from pact_eval.stats.letter_preference import slot_preferences
 from pact_eval.stats.power import (
     Groups,
     equivalence_verdict,
@@ -19,8 +19,8 @@ from pact_eval.stats.power import (
     power_of_letter,
     power_of_margin,
 )
-from pact_eval.stats.proportions import rate_estimate
 from pact_eval.stats.rate_differences import paired_rates
+from pact_eval.stats.rates import rate_estimate
 
 LETTERS, LEAST = 4, 0.01
 

@@ -11,7 +11,7 @@ from scipy.stats import binom, rankdata
 from thresholds.simulated import items, resampled, true_error, unequal_items
 
 from pact_eval.errors import InputError
-from pact_eval.stats.proportions import trials_needed
+from pact_eval.stats.rates import trials_needed
 from pact_eval.thresholds.checking import checked_gates
 from pact_eval.thresholds.choice import families_needed, surer_is_better
 from pact_eval.thresholds.gates import (

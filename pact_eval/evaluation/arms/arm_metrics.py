@@ -15,7 +15,7 @@ import numpy as np
 
 from pact_eval._choices import Decoding, GroupBy
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.comparison import ArmSummary, choose_arm, with_standings
+from pact_eval.evaluation.arms.arm_differences import ArmSummary, choose_arm, with_standings
 from pact_eval.evaluation.arms.released_folder import ReleasedFolder
 from pact_eval.evaluation.arms.released_training import ReleasedTraining
 from pact_eval.evaluation.calibration_error import CalibrationError

@@ -11,14 +11,14 @@ import numpy as np
 
 from pact_eval._choices import Decoding, GroupBy
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell
-from pact_eval.evaluation.arms.comparison import (
+from pact_eval.evaluation.arms.arm_differences import (
     ArmSummary,
     SeedMatch,
     against,
     arm_difference,
     by_group,
 )
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.registry import (

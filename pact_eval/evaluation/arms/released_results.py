@@ -19,8 +19,8 @@ from pact_eval._json import Json
 from pact_eval._typing import FloatArray
 from pact_eval.calibration.temperatures import Calibrator, ItemFacts
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.arm_differences import ArmSummary
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricCell
-from pact_eval.evaluation.arms.comparison import ArmSummary
 from pact_eval.evaluation.arms.figure_results import SWEPT_METRICS, ArmSweep, ViewsSweep
 from pact_eval.evaluation.arms.released_folder import (
     FigureData,

@@ -18,6 +18,7 @@ from pact_eval._json import Json, finite_number
 from pact_eval.calibration.temperatures import TemperatureSummary
 from pact_eval.custody import TRAINING_RECORD
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.arm_differences import ArmSummary, Margin, against, parse_margin
 from pact_eval.evaluation.arms.arm_metrics import (
     ArmMetrics,
     MetricCell,
@@ -25,7 +26,6 @@ from pact_eval.evaluation.arms.arm_metrics import (
     MetricRow,
     MetricTable,
 )
-from pact_eval.evaluation.arms.comparison import ArmSummary, Margin, against, parse_margin
 from pact_eval.evaluation.arms.released_training import ReleasedCalibration, ReleasedTraining
 from pact_eval.evaluation.diagnostics import calibrated_items, made_worse
 from pact_eval.evaluation.experiment import Experiment

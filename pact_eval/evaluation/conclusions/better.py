@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal
 
 from pact_eval.evaluation.arm_names import ArmNames
-from pact_eval.evaluation.arms.comparison import arm_difference
+from pact_eval.evaluation.arms.arm_differences import arm_difference
 from pact_eval.evaluation.comparison import GroupPairs, detectable_accuracy, only_first
 from pact_eval.evaluation.conclusions.conclusion import (
     NOT_SHOWN,

@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Final, TypeVar
 
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.arms.comparison import ArmSummary
+from pact_eval.evaluation.arms.arm_differences import ArmSummary
 from pact_eval.evaluation.conclusions.better import (
     BetterConclusion,
     BetterStatus,

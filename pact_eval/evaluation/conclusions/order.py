@@ -39,7 +39,7 @@ from pact_eval.numbers import (
 from pact_eval.plain_text import one_line, upper_first
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
+from pact_eval.stats.letter_preference import SlotPreference, SlotPreferences
 
 FloorSource = Literal["repeats", "rounding", "not measured", "not in the log"]
 """Where a noise floor is from: repeated requests, rounding errors of a local model, or nowhere. A

@@ -36,7 +36,7 @@ from pact_eval.plain_text import short_names
 from pact_eval.runs.predictions import FIRST_REPEAT
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import mean_inference
-from pact_eval.stats.proportions import few_clusters, rate_estimate, without_interval
+from pact_eval.stats.rates import few_clusters, rate_estimate, without_interval
 
 WhereStatus = Literal["found", "nothing found", "too few to tell", "no groups"]
 """found: a group is shown to differ. nothing found: none of those that were searched is. too few to

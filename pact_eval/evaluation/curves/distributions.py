@@ -13,7 +13,7 @@ import numpy as np
 from pact_eval import metrics
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.comparison import SeedMatch
+from pact_eval.evaluation.arms.arm_differences import SeedMatch
 from pact_eval.evaluation.curves.probabilities import Band, band_resamples, curve_band
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun

@@ -22,7 +22,7 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import step, tracked
 from pact_eval.stats.bootstrap import cluster_sums, expanded_tail
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.rates import rate_estimate
 
 _MOST_RESAMPLES: Final = 1_000
 

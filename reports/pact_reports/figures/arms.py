@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.comparison import ArmSummary
+from pact_eval.evaluation.arms.arm_differences import ArmSummary
 from pact_eval.evaluation.arms.figure_results import (
     ArmDifferences,
     EceByKind,

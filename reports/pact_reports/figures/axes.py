@@ -11,7 +11,7 @@ import numpy as np
 
 from pact_eval._choices import FigureStyle
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.comparison import ArmSummary
+from pact_eval.evaluation.arms.arm_differences import ArmSummary
 from pact_eval.stats.estimate import Estimate
 from pact_reports.figures.style import INK, MUTED, PAPER, ArmStyle, Looks, shown
 

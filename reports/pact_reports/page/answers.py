@@ -31,7 +31,7 @@ from pact_eval.numbers import Unit, p_value_text, value_text, views_words
 from pact_eval.plain_text import upper_first
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.permuted_slots import SlotPreferences
+from pact_eval.stats.letter_preference import SlotPreferences
 from pact_reports.page.figures import Contents, reliability_diagrams
 from pact_reports.page.html import Compared, item_href, items_href
 from pact_reports.page.item_blocks import compared_runs

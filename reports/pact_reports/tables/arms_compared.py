@@ -10,13 +10,13 @@ from typing import Final
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_names import ArmNames
+from pact_eval.evaluation.arms.arm_differences import ArmSummary, Standing
 from pact_eval.evaluation.arms.arm_metrics import (
     ArmSummaries,
     MetricQuestion,
     k_views,
     main_results,
 )
-from pact_eval.evaluation.arms.comparison import ArmSummary, Standing
 from pact_eval.evaluation.arms.released_results import (
     ItemTest,
     ReleasedSetting,

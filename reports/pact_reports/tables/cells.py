@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, Literal, Protocol
 
 from pact_eval.evaluation.arm_names import ArmNames
-from pact_eval.evaluation.arms.comparison import ArmSummary
+from pact_eval.evaluation.arms.arm_differences import ArmSummary
 from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.registry import (

@@ -20,7 +20,7 @@ from pact_eval.evaluation.registry import MetricSpec, metric_spec
 from pact_eval.numbers import CLUSTERS, UNDEFINED, Unit, ends_text, small_text, value_text
 from pact_eval.plain_text import lower_first
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
+from pact_eval.stats.letter_preference import SlotPreference, SlotPreferences
 from pact_reports.request import Request
 from pact_reports.table import (
     Cell,

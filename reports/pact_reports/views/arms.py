@@ -10,7 +10,7 @@ from typing import Literal
 
 from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.arms.comparison import (
+from pact_eval.evaluation.arms.arm_differences import (
     Arm,
     ArmDifference,
     ArmPair,

@@ -12,7 +12,7 @@ from typing import Final
 from pact_eval._choices import Demand
 from pact_eval._json import Json
 from pact_eval.evaluation.arm_names import KEYS, ArmNames
-from pact_eval.evaluation.arms.comparison import margin_unit
+from pact_eval.evaluation.arms.arm_differences import margin_unit
 from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.registry import metric_spec
 from pact_eval.numbers import UNDEFINED, ends_text, has_width, methods_text, value_text

@@ -24,7 +24,7 @@ from pact_eval.evaluation.arms.figure_results import arm_differences, main_compa
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.registry import SINGLE
 from pact_eval.evaluation.settings import Settings
-from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.rates import rate_estimate
 from pact_reports.figures.arms import (
     draw_differences,
 )

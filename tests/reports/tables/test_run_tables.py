@@ -20,7 +20,7 @@ from pact_eval.calibration.temperatures import (
     write_calibrator,
 )
 from pact_eval.errors import InputError, RecordError, ShapeError
-from pact_eval.evaluation.arms.comparison import Margin
+from pact_eval.evaluation.arms.arm_differences import Margin
 from pact_eval.evaluation.arms.table_results import read_clear_changes
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.registry import registered_metrics

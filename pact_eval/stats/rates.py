@@ -56,7 +56,7 @@ def p_value_below(
         the binomial", Biometrika 1934.
 
     Examples:
-        >>> from pact_eval.stats.proportions import p_value_below
+        >>> from pact_eval.stats.rates import p_value_below
         >>> p_value_below([0, 0, 1], [58, 59, 59], 0.05).round(4)
         array([0.051 , 0.0485, 0.1991])
     """
@@ -81,7 +81,7 @@ def p_value_above(positive: npt.ArrayLike, trials: npt.ArrayLike, rate: float) -
         (...) numbers in (0, 1].
 
     Examples:
-        >>> from pact_eval.stats.proportions import p_value_above
+        >>> from pact_eval.stats.rates import p_value_above
         >>> p_value_above([0, 5], [20, 20], 0.1).round(4)
         array([1.    , 0.0432])
     """
@@ -104,7 +104,7 @@ def critical_count(trials: npt.ArrayLike, rate: float, level: float) -> IntArray
         (...) counts; -1 if not even 0 positive trials show it.
 
     Examples:
-        >>> from pact_eval.stats.proportions import critical_count
+        >>> from pact_eval.stats.rates import critical_count
         >>> critical_count([58, 59, 93], 0.05, 0.05)
         array([-1,  0,  1])
     """
@@ -136,7 +136,7 @@ def rate_limit(positive: int, trials: int, confidence: float) -> float:
         Clopper and Pearson, as for `p_value_below`.
 
     Examples:
-        >>> from pact_eval.stats.proportions import rate_limit
+        >>> from pact_eval.stats.rates import rate_limit
         >>> round(rate_limit(0, 59, 0.95), 4), rate_limit(3, 3, 0.95)
         (0.0495, 1.0)
     """
@@ -160,7 +160,7 @@ def trials_needed(true_rate: float, rate: float, level: float, *, power: float =
         The smallest number on a grid with steps of 2%; None if `MOST_TRIALS` are too few.
 
     Examples:
-        >>> from pact_eval.stats.proportions import trials_needed
+        >>> from pact_eval.stats.rates import trials_needed
         >>> trials_needed(0.0, 0.05, 0.05), trials_needed(0.05, 0.05, 0.05)
         (59, None)
     """
@@ -331,7 +331,7 @@ def rate_estimate(
         "Interval estimation for a binomial proportion", Statistical Science 2001, section 4.1.
 
     Examples:
-        >>> from pact_eval.stats.proportions import rate_estimate
+        >>> from pact_eval.stats.rates import rate_estimate
         >>> estimate = rate_estimate([2, 1, 2, 0, 1, 2, 2, 1], [2] * 8)
         >>> [round(end, 3) for end in (estimate.value, estimate.low, estimate.high)]
         [0.688, 0.365, 0.894]
@@ -378,7 +378,7 @@ def wilson_interval(rate: float, n: float, quantile: float) -> tuple[float, floa
         quantile: Of the standard normal distribution, or of Student's t, above 0.
 
     Examples:
-        >>> from pact_eval.stats.proportions import wilson_interval
+        >>> from pact_eval.stats.rates import wilson_interval
         >>> [round(end, 4) for end in wilson_interval(0.0, 10, 1.96)]
         [0.0, 0.2775]
     """
@@ -445,7 +445,7 @@ def effective_rows(
         Kish, "Survey sampling", 1965, sections 2.6 and 8.2; Korn and Graubard 1998, section 2.
 
     Examples:
-        >>> from pact_eval.stats.proportions import effective_rows
+        >>> from pact_eval.stats.rates import effective_rows
         >>> effective_rows([2, 2, 0, 0], [2, 2, 2, 2])  # pairs are copies; V from 4 clusters
         3.0
         >>> effective_rows([2, 2, 2, 2], [2, 2, 2, 2])

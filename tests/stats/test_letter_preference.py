@@ -8,9 +8,9 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from pact_eval.stats import permuted_slots
+from pact_eval.stats import letter_preference
+from pact_eval.stats.letter_preference import SlotPreferences, slot_preferences
 from pact_eval.stats.multiplicity import holm
-from pact_eval.stats.permuted_slots import SlotPreferences, slot_preferences
 
 Array = npt.NDArray[np.int64]
 DRAWS = pytest.mark.parametrize("draws", [60, pytest.param(300, marks=pytest.mark.slow)])
@@ -75,7 +75,7 @@ def all_permutations(orders: Array, picked: Array) -> Array:
 
 @pytest.mark.parametrize(
     ("draws", "enumerated"),
-    [(permuted_slots.MOST_DRAWS, 5), (permuted_slots.MOST_DRAWS, 2), (0, 5)],
+    [(letter_preference.MOST_DRAWS, 5), (letter_preference.MOST_DRAWS, 2), (0, 5)],
 )
 def test_p_values_and_noise_against_all_permutations(
     draws: int, enumerated: int, monkeypatch: pytest.MonkeyPatch
@@ -84,8 +84,8 @@ def test_p_values_and_noise_against_all_permutations(
     rng = np.random.default_rng(3)
     orders = np.array([rng.permutation(list(permutations(range(3))))[:3] for _ in range(4)])
     picked = np.array([[0, 1, 2], [2, 1, 0], [1, 1, 0], [0, 2, 2]])
-    monkeypatch.setattr(permuted_slots, "MOST_DRAWS", draws)
-    monkeypatch.setattr(permuted_slots, "_ENUMERATED_ORDERS", enumerated)
+    monkeypatch.setattr(letter_preference, "MOST_DRAWS", draws)
+    monkeypatch.setattr(letter_preference, "_ENUMERATED_ORDERS", enumerated)
     counts = all_permutations(orders, picked)
     result = preference_of(orders, picked)
     observed = np.array([slot_result.chosen * slot_result.shown for slot_result in result.slots])
@@ -103,14 +103,14 @@ def test_p_values_and_noise_against_all_permutations(
 def test_a_p_value_is_never_0_as_phipson_and_smyth_ask() -> None:
     """The observed order counts as one of the permutations: (1 + 0) / (1 + 9,999)."""
     always_first = preference_of([LATIN] * 30, [[0, 1, 2]] * 30)
-    assert always_first.slots[0].p_value == 1 / (1 + permuted_slots.MOST_DRAWS)
+    assert always_first.slots[0].p_value == 1 / (1 + letter_preference.MOST_DRAWS)
 
 
 @DRAWS
 def test_noise_alone_is_called_a_preference_in_one_of_twenty(
     draws: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(permuted_slots, "MOST_DRAWS", 999)
+    monkeypatch.setattr(letter_preference, "MOST_DRAWS", 999)
     rng = np.random.default_rng(1)
     alarms = 0
     for seed in range(draws):
@@ -159,7 +159,7 @@ def test_families_that_lean_to_letters_of_their_own_are_no_preference(
     draws: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The permutations alone reject in half of the draws: 20 families lean to a letter each."""
-    monkeypatch.setattr(permuted_slots, "MOST_DRAWS", 0)
+    monkeypatch.setattr(letter_preference, "MOST_DRAWS", 0)
     rng = np.random.default_rng(6)
     alarms, permuted = 0, 0
     for _ in range(draws):
@@ -193,7 +193,7 @@ def test_a_preference_that_lives_in_a_group_is_named_with_it() -> None:
     orders = np.array([[[0, 1], [1, 0]]] * 60)
     picked = np.array([[0, 1]] * 14 + [[0, 0]] * 42 + [[0, 1], [1, 0]] * 2)
     wide = np.arange(60) < 24
-    groups: dict[permuted_slots.Group, npt.NDArray[np.bool_]] = {6: wide, 5: ~wide}
+    groups: dict[letter_preference.Group, npt.NDArray[np.bool_]] = {6: wide, 5: ~wide}
     groups["choice"] = np.arange(60) % 2 == 0
     result = slot_preferences(
         orders, picked, np.arange(60), rng=np.random.default_rng(7), groups=groups
@@ -226,7 +226,7 @@ def test_tied_answers_share_a_choice() -> None:
 @pytest.mark.parametrize("enumerated", [5, 2])
 def test_ties_against_all_permutations(enumerated: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The p-value of ties, against every permutation of the answers of two items."""
-    monkeypatch.setattr(permuted_slots, "_ENUMERATED_ORDERS", enumerated)
+    monkeypatch.setattr(letter_preference, "_ENUMERATED_ORDERS", enumerated)
     rng = np.random.default_rng(5)
     sixes = [*permutations(range(3))]
     orders = np.array([[sixes[at] for at in rng.permutation(6)[:3]] for _ in range(2)])
@@ -268,7 +268,7 @@ def test_items_of_several_numbers_of_orders_against_random_keys(
             ties = int(rng.integers(1, width + 1)) if rng.random() < 0.3 else 1
             picked[item, view, :ties] = orders[item, view][rng.permutation(width)[:ties]]
     found = preference_of(orders, picked)
-    monkeypatch.setattr(permuted_slots, "_ENUMERATED_ORDERS", 0)
+    monkeypatch.setattr(letter_preference, "_ENUMERATED_ORDERS", 0)
     for slot, other in zip(found.slots, preference_of(orders, picked).slots, strict=True):
         # Five standard errors of a difference of two p-values of 9,999 draws each.
         assert slot.p_value == pytest.approx(other.p_value, abs=0.036)

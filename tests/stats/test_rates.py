@@ -16,7 +16,7 @@ from pact_eval.stats._quantiles import (
     t_quantile,
     t_tail,
 )
-from pact_eval.stats.proportions import effective_rows, rare_limit, rate_estimate, wilson_interval
+from pact_eval.stats.rates import effective_rows, rare_limit, rate_estimate, wilson_interval
 
 
 @pytest.mark.parametrize("dof", [1, 2, 3, 4, 5, 7, 8, 11, 31, 161, 999, 1_000, 1_001, 50_000])

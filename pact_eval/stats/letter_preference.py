@@ -18,7 +18,7 @@ from pact_eval.stats.clusters import degrees_of_freedom
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.linearised import LinearInference, linear_inference, linearised_ratio
 from pact_eval.stats.multiplicity import holm
-from pact_eval.stats.proportions import few_clusters, without_interval
+from pact_eval.stats.rates import few_clusters, without_interval
 
 MOST_DRAWS: Final = 9_999
 """Permutations that are drawn, if there are not too many views to permute."""
@@ -195,7 +195,7 @@ def slot_preferences(
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.stats.permuted_slots import slot_preferences
+        >>> from pact_eval.stats.letter_preference import slot_preferences
         >>> orders = np.array([[[0, 1], [1, 0]]] * 10)
         >>> first = np.array([[0, 1]] * 10)  # whatever is shown first
         >>> test = slot_preferences(orders, first, np.arange(10), rng=np.random.default_rng(0))
@@ -384,7 +384,7 @@ def distinct_orders(code_order: npt.ArrayLike) -> BoolArray:
         counts as another one.
 
     Examples:
-        >>> from pact_eval.stats.permuted_slots import distinct_orders
+        >>> from pact_eval.stats.letter_preference import distinct_orders
         >>> distinct_orders([[[0, 1], [1, 0], [0, 1], [1, 0]]])
         array([[ True,  True, False, False]])
     """
