@@ -20,13 +20,11 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import quote
 
-import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from pact_eval import numbers
 from pact_eval._json import Json, finite_number
-from pact_eval._typing import IntArray
 from pact_eval.audit.findings import SEVERITIES, CheckResult
 from pact_eval.errors import counted
 from pact_eval.evaluation.run_records import cut
@@ -329,18 +327,13 @@ def on_dark(colour: str) -> str:
         >>> on_dark("#e69f00"), on_dark("#0072b2"), on_dark("#9ccbe8")
         ('#e69f00', '#4c9cc9', '#516978')
     """
-    light = _luminance(_rgb(colour)) > _LIGHT
+    light = _luminance(colour) > _LIGHT
     other, least = (DARK_PAPER, 3.0) if light else ("#ffffff", 5.5)
-    way = _rgb(other) - _rgb(colour)
-    mixed = (np.rint(_rgb(colour) + way * share / 100) for share in range(0, 101, 5))
-    steps = [f"#{bytes(rgb.astype(np.uint8)).hex()}" for rgb in mixed]
+    parts = [*zip(bytes.fromhex(colour[1:]), bytes.fromhex(other[1:]), strict=True)]
+    mixed = ([round(a + (b - a) * share / 100) for a, b in parts] for share in range(0, 101, 5))
+    steps = [f"#{bytes(rgb).hex()}" for rgb in mixed]
     readable = [step for step in steps if contrast(step, DARK_PAPER) >= least]
     return readable[-1 if light else 0]
-
-
-def _rgb(colour: str) -> IntArray:
-    """Return red, green and blue, from 0 to 255."""
-    return np.array([*bytes.fromhex(colour[1:])])
 
 
 def contrast(a: str, b: str) -> float:
@@ -350,14 +343,16 @@ def contrast(a: str, b: str) -> float:
         >>> round(contrast("#000000", "#ffffff"))
         21
     """
-    light, dark = sorted((_luminance(_rgb(a)), _luminance(_rgb(b))), reverse=True)
+    light, dark = sorted((_luminance(a), _luminance(b)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
-def _luminance(rgb: IntArray) -> float:
-    parts = rgb / 255
-    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-    return float(linear @ [0.2126, 0.7152, 0.0722])
+def _luminance(colour: str) -> float:
+    parts = (part / 255 for part in bytes.fromhex(colour[1:]))
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 _TAG: Final = re.compile(r"<[A-Za-z][^>]*>")
