@@ -22,15 +22,7 @@ from pact_cli.commands import gathered as gathered
 from pact_cli.console import warn
 from pact_cli.param_types import DATASET as DATASET
 from pact_cli.param_types import PATH as PATH
-from pact_cli.param_types import (
-    LocalPath,
-    Natural,
-    Parsed,
-    Rate,
-    Resamples,
-    Share,
-    WholeNumber,
-)
+from pact_cli.param_types import LocalPath, Natural, Parsed, Rate, Resamples, Share, WholeNumber
 from pact_eval._choices import (
     ECE_BINS,
     Allowance,

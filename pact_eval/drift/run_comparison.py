@@ -7,12 +7,7 @@ from functools import cached_property
 
 from pact_eval.calibration.temperatures import CalibrationWarning
 from pact_eval.drift.drift import AnswerChanges, answer_changes
-from pact_eval.drift.pairs import (
-    Distance,
-    PairedRuns,
-    ServedTempering,
-    served_tempering,
-)
+from pact_eval.drift.pairs import Distance, PairedRuns, ServedTempering, served_tempering
 from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion

@@ -68,11 +68,7 @@ from pact_eval.stats.paired_tests import (
     mcnemar,
     sign_flip_test,
 )
-from pact_eval.stats.power import (
-    EquivalenceVerdict,
-    detectable_difference,
-    equivalence_verdict,
-)
+from pact_eval.stats.power import EquivalenceVerdict, detectable_difference, equivalence_verdict
 
 
 @dataclass(frozen=True, eq=False)

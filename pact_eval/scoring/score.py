@@ -27,12 +27,7 @@ from pact_eval.scoring.cpu import HeadShape, fastest_kernel
 from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.model import LoadedModel, ScoringModel
 from pact_eval.scoring.request import KernelName
-from pact_eval.scoring.scorer import (
-    is_out_of_memory,
-    one_by_one,
-    release_memory,
-    sample_views,
-)
+from pact_eval.scoring.scorer import is_out_of_memory, one_by_one, release_memory, sample_views
 from pact_eval.scoring.shared_prefix_attention import DEFAULT_KERNEL, KERNELS
 from pact_eval.scoring.windows import (
     Dataset,

@@ -24,13 +24,7 @@ import numpy as np
 import polars as pl
 
 from pact_eval._json import Json
-from pact_eval.custody import (
-    HashedData,
-    Overlap,
-    TrainingRecord,
-    adapter_record,
-    overlap_with,
-)
+from pact_eval.custody import HashedData, Overlap, TrainingRecord, adapter_record, overlap_with
 from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.data.opening import ManifestCheck, open_dataset

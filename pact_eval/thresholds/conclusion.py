@@ -9,12 +9,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from pact_eval._choices import CONFIDENCE
 from pact_eval.errors import NO_PROBABILITIES
-from pact_eval.evaluation.conclusions.conclusion import (
-    Conclusion,
-    Question,
-    Sentence,
-    Unchecked,
-)
+from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Sentence, Unchecked
 from pact_eval.evaluation.experiment import Experiment, RunReport
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.numbers import plain_units, rate_text, sample_text
@@ -22,13 +17,7 @@ from pact_eval.plain_text import first_of
 from pact_eval.runs.folder import RunSource, open_run
 from pact_eval.runs.provenance import UNSURE
 from pact_eval.stats.estimate import Estimate
-from pact_eval.thresholds.choice import (
-    GroupGate,
-    Rule,
-    Thresholds,
-    gate_items,
-    rate_over_units,
-)
+from pact_eval.thresholds.choice import GroupGate, Rule, Thresholds, gate_items, rate_over_units
 from pact_eval.thresholds.gates import Target, choose_gate, sure_answers
 
 ActingStatus: TypeAlias = Literal["share guaranteed", "none shown", "cannot tell"]

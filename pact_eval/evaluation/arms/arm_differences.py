@@ -37,11 +37,7 @@ from pact_eval.evaluation.notes import (
     small_groups,
 )
 from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec, registered_metrics
-from pact_eval.evaluation.resampled_groups import (
-    Evidence,
-    ResampledGroup,
-    resample_items,
-)
+from pact_eval.evaluation.resampled_groups import Evidence, ResampledGroup, resample_items
 from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import tracked
 from pact_eval.stats.estimate import LEVEL, Estimate

@@ -29,11 +29,7 @@ from pact_eval.evaluation.registry import (
     registered_metrics,
 )
 from pact_eval.evaluation.report import swept_group
-from pact_eval.evaluation.resampled_groups import (
-    ResampledGroup,
-    mean_estimate,
-    resample_items,
-)
+from pact_eval.evaluation.resampled_groups import ResampledGroup, mean_estimate, resample_items
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.seeds import SignAgreement, same_sign

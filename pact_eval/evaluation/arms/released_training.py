@@ -20,11 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from pact_eval._json import Json
-from pact_eval.calibration.temperatures import (
-    Calibrator,
-    TemperatureSummary,
-    read_calibrator,
-)
+from pact_eval.calibration.temperatures import Calibrator, TemperatureSummary, read_calibrator
 from pact_eval.evaluation.arms.published_paths import result_files
 from pact_eval.evaluation.arms.released_folder import (
     expect_counts,

@@ -15,14 +15,7 @@ from typing import Any, ClassVar, Final, Literal
 from pact_eval._choices import Severity as AuditSeverity
 from pact_eval._files import read_json
 from pact_eval.audit.dataset import DataAudit
-from pact_eval.audit.findings import (
-    CODES,
-    CheckResult,
-    Finding,
-    Leak,
-    plain_check,
-    tampering,
-)
+from pact_eval.audit.findings import CODES, CheckResult, Finding, Leak, plain_check, tampering
 from pact_eval.errors import InputError, Place, counted
 from pact_eval.evaluation.conclusions.conclusion import (
     Conclusion,

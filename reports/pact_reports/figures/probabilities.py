@@ -45,14 +45,7 @@ from pact_reports.figures.axes import (
     with_legend,
     with_whiskers,
 )
-from pact_reports.figures.figure import (
-    Built,
-    FigureFile,
-    Panel,
-    each_run,
-    run_stem,
-    uncalibrated,
-)
+from pact_reports.figures.figure import Built, FigureFile, Panel, each_run, run_stem, uncalibrated
 from pact_reports.figures.style import INK, MUTED, PAPER, RIGHT, WRONG, ArmStyle, Looks, shown
 from pact_reports.request import Request
 from pact_reports.tables.cells import CALIBRATION_ERROR

@@ -6,12 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from pact_eval.evaluation.comparison import Comparison
-from pact_eval.evaluation.wrong_items import (
-    ChangedItem,
-    ItemLists,
-    WrongItem,
-    confidence_text,
-)
+from pact_eval.evaluation.wrong_items import ChangedItem, ItemLists, WrongItem, confidence_text
 from pact_eval.numbers import UNDEFINED
 from pact_eval.plain_text import one_line, short_names
 from pact_reports.table import Column, ColumnOf, Line, Part, Table, make_table

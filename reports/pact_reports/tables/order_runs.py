@@ -22,17 +22,7 @@ from pact_eval.plain_text import lower_first
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.letter_preference import SlotPreference, SlotPreferences
 from pact_reports.request import Request
-from pact_reports.table import (
-    Cell,
-    Column,
-    Line,
-    Mark,
-    Part,
-    Row,
-    Table,
-    make_table,
-    table_row,
-)
+from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table, make_table, table_row
 from pact_reports.tables.cells import arm_cell, estimate_cell, p_value_cell, seed_text
 
 BEYOND_NOISE: Final = "shown, and larger than noise alone could have made it"

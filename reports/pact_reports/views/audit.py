@@ -33,16 +33,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion, leak_of
 from pact_eval.numbers import UNDEFINED, value_text
 from pact_eval.plain_text import first_of, one_line
 from pact_reports.cases import Annotation, Case, CaseStatus, CiReport, Rule
-from pact_reports.table import (
-    Cell,
-    Column,
-    Line,
-    Part,
-    Table,
-    Tone,
-    make_table,
-    table_row,
-)
+from pact_reports.table import Cell, Column, Line, Part, Table, Tone, make_table, table_row
 from pact_reports.tables.cells import estimate_cell, leak_lines
 from pact_reports.views.datasets import files_table, labelled_json, labelled_remarks
 from pact_reports.views.presenter import Brief, Fact, Presenter

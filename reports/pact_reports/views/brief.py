@@ -13,13 +13,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak, leak
 from pact_eval.evaluation.conclusions.headline import bad_news, mass_news
 from pact_eval.evaluation.conclusions.order import NO_REPEATS
 from pact_eval.evaluation.experiment import RunReport
-from pact_eval.evaluation.notes import (
-    Incomplete,
-    LowAnswerMass,
-    Unanswered,
-    Unverified,
-    gap_words,
-)
+from pact_eval.evaluation.notes import Incomplete, LowAnswerMass, Unanswered, Unverified, gap_words
 from pact_eval.evaluation.registry import ABLATED_CONFIDENCE, ABLATED_GAP, ANSWER_MASS
 from pact_eval.evaluation.report import DecodedRates, Evaluation
 from pact_eval.numbers import interval_text, rate_text, sample_text, value_text, views_words

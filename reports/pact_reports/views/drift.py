@@ -11,12 +11,7 @@ from typing import Final, Literal, TypeVar
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
-from pact_eval.drift.drift import (
-    AccuracyChange,
-    AnswerChanges,
-    Drift,
-    MetricChange,
-)
+from pact_eval.drift.drift import AccuracyChange, AnswerChanges, Drift, MetricChange
 from pact_eval.drift.pairs import ServedTempering, Tempering
 from pact_eval.drift.unlabelled import LogSide, SameItems, Shift, UnlabelledDrift
 from pact_eval.errors import counted
