@@ -59,6 +59,7 @@ _ELSEWHERE: Final = {
     "--not-worse": "pact-eval compare NEW OLD --not-worse 2",
     "--gate": "pact-eval compare A B --gate --margin 0.02",
     "--sets": "pact-eval thresholds RUN --sets",
+    "--cost-wrong": "pact-eval thresholds RUN --cost-wrong 10",
     "--bins": "--by COLUMN:BINS",
     **{
         name: f"{_IMPORT} {name} ..., which also reports"
