@@ -180,8 +180,23 @@ class Contest:
 
     def ratio(self, slow: str, fast: str) -> float:
         """Return the time of `slow` over that of `fast`: the median of the blocks' ratios."""
+        return statistics.median(self._ratios(slow, fast))
+
+    def ratio_text(self, slow: str, fast: str, share: float = 1.0) -> str:
+        """Return the ratio with that of the least and of the largest block, if there are several.
+
+        Args:
+            slow: one contestant.
+            fast: another.
+            share: of the work that the first did.
+        """
+        ratios = sorted(ratio / share for ratio in self._ratios(slow, fast))
+        text = f"{statistics.median(ratios):.3g}"
+        return text if len(ratios) == 1 else f"{text} ({ratios[0]:.3g} to {ratios[-1]:.3g})"
+
+    def _ratios(self, slow: str, fast: str) -> list[float]:
         turns = zip(self._seconds[slow], self._seconds[fast], strict=True)
-        return statistics.median(one / other for one, other in turns)
+        return [one / other for one, other in turns]
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -214,7 +229,8 @@ def rows_table(rows: Sequence[Row], blocks: int) -> tuple[str, dict[str, float]]
             ratio = contest.ratio(name, row.name) / peer.share
             ratios[f"{peer.name.partition(' (')[0]} / ours, {row.name}"] = ratio
             seconds = contest.seconds(name) / peer.share
-            peers.append([peer.name, f"{seconds:.3g}", f"{ratio:.3g}"])
+            shown = contest.ratio_text(name, row.name, peer.share)
+            peers.append([peer.name, f"{seconds:.3g}", shown])
         for number, columns in enumerate(peers or [["", "", ""]]):
             lines.append([*(first if number == 0 else ["", "", ""]), *columns])
     heads = ["measured", "ours, s", "goal, s", "peer", "peer, s", "peer / ours"]

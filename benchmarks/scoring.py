@@ -311,7 +311,7 @@ def speed_rows(
     }
 
     def ratio_text(slow: str, fast: str) -> str:
-        return f"{ratio(slow, fast):.2f}" if slow in contestants else NOT_MEASURED
+        return contest.ratio_text(slow, fast) if slow in contestants else NOT_MEASURED
 
     lengths = [len(view.token_ids) for view in pairs]
     note = (
@@ -374,10 +374,11 @@ def main() -> None:
     parts = [
         f"{machine()}; {versions('torch', 'transformers', 'lm-eval')}; {chosen.blocks} blocks.",
         markdown_table(heads, accuracy),
-        markdown_table(["ratio of times, median of blocks", "measured", "goal"], speed),
+        markdown_table(["ratio of times", "median (least to largest of blocks)", "goal"], speed),
         note,
     ]
-    ratios = {name: float(ratio) for name, ratio, _ in speed if ratio != NOT_MEASURED}
+    measured = [(name, ratio) for name, ratio, _ in speed if ratio != NOT_MEASURED]
+    ratios = {name: float(ratio.partition(" ")[0]) for name, ratio in measured}
     publish("scoring", "\n\n".join(parts), chosen.write, ratios)
 
 

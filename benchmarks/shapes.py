@@ -287,7 +287,8 @@ def against_harness(contest: Contest, floor: float) -> tuple[str, str, str]:
     if not installed("lm-eval"):
         return NOT_MEASURED, NOT_MEASURED, NOT_MEASURED
     ratio = contest.ratio("HFLM", "fork")
-    return f"{ratio:.2f}", f"{ratio / floor:.2f}", f"{contest.ratio('HFLM K = 1', 'fork'):.2f}"
+    one = contest.ratio_text("HFLM K = 1", "fork")
+    return contest.ratio_text("HFLM", "fork"), f"{ratio / floor:.2f}", one
 
 
 def measured(shape: Shape, tokenizer: Any, chosen: Namespace) -> list[str]:
@@ -340,8 +341,8 @@ def measured(shape: Shape, tokenizer: Any, chosen: Namespace) -> list[str]:
         flop_floor,
         share,
         ratio_of_one,
-        f"{contest.ratio('batched', 'fork'):.2f}",
-        f"{contest.ratio('vLLM', 'fork'):.2f} ({gap:.0e})"
+        contest.ratio_text("batched", "fork"),
+        f"{contest.ratio_text('vLLM', 'fork')}; {gap:.0e}"
         if "vLLM" in contestants
         else NOT_MEASURED,
     ]
@@ -373,8 +374,8 @@ def main() -> None:
         parts = [
             f"{machine()}; {installed_versions}{vllm}; float32, {chosen.blocks} blocks.{base}",
             markdown_table(heads, rows),
-            "Ratios of times are medians of blocks. In brackets: the largest difference of a "
-            "log-probability between vLLM and fork.",
+            "Ratios of times are medians of blocks, with the least and the largest of them. After "
+            "the ratio of vLLM: the largest difference of a log-probability from fork.",
             f"`python benchmarks/shapes.py {'--base FOLDER' if chosen.base else '--vllm PYTHON'}`",
         ]
         # After each shape: all of them take half an hour, and a table that is cut off is kept.
