@@ -579,6 +579,16 @@ class LargeFamilies(ShownFirst):
         few = reason_text(self.text, self.unit)
         return f"{few}: intervals allow for it, and equivalence is not shown."
 
+    @property
+    def short(self) -> str:
+        """The same in plain words: a first screen does not speak of families."""
+        if self.unit != "family":
+            return str(self)
+        return (
+            "Few groups that belong together have more than a quarter of the items: intervals "
+            "allow for it, and equality within a margin is not shown."
+        )
+
 
 def numeric_noise(provenance: Provenance) -> float | None:
     """Return the possible rounding error of a logit of a run.

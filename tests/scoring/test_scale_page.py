@@ -26,7 +26,7 @@ def test_the_costs_of_fork_follow_from_the_measured_seconds() -> None:
 
 def test_the_costs_of_others_follow_from_their_ratios() -> None:
     fork = _hours("one process, engine fork")
-    batched = _number(r"our batched / fork, pairs \| ([\d.]+) \|", PERFORMANCE)
+    batched = _number(r"our batched / fork, pairs \| ([\d.]+) ", PERFORMANCE)
     assert _hours("one process, full prompts") == pytest.approx(fork * batched, rel=0.02)
     ratio = _number(r"Qwen3, 1,100 tokens, pairs \| 157 M .+\| ([\d.]+) \(1e-05\) \|", PERFORMANCE)
     assert _hours("vLLM on the CPU") == pytest.approx(fork * ratio, rel=0.03)
